@@ -1,7 +1,7 @@
 """Runs the stages of the tests, shows each with its elapsed time, and says at the end what passed and what did not.
 
-Stages go on after a failure, so that one run shows everything; the exit code is 1 when any of them failed. Output of the
-long stages goes to a log whose last lines are shown on failure.
+Stages go on after a failure, so that one run shows everything; the exit code is 1 when any of them failed. The output
+of each step goes to a log whose last lines are shown on failure.
 """
 
 from __future__ import annotations
@@ -135,10 +135,16 @@ def main() -> int:
             outcomes.append(outcome)
             if outcome.passed:
                 summary = tail(log, 1) if stage in ("unit", "integration") else ""
-                print(f"[{clock(time.monotonic() - begin)}] {label}: passed in {outcome.seconds:.0f} s {summary}", flush=True)
+                print(
+                    f"[{clock(time.monotonic() - begin)}] {label}: passed in {outcome.seconds:.0f} s {summary}",
+                    flush=True,
+                )
             else:
                 print(tail(log, 120))
-                print(f"[{clock(time.monotonic() - begin)}] {label}: FAILED, {outcome.cause}; whole log: {log}", flush=True)
+                print(
+                    f"[{clock(time.monotonic() - begin)}] {label}: FAILED, {outcome.cause}; whole log: {log}",
+                    flush=True,
+                )
         took = (time.monotonic() - stage_begin) / 60
         if options.matrix == "paired" and took > BUDGET_MINUTES[stage]:
             print(f"note: {stage} took {took:.1f} minutes; its budget on 2 cores is {BUDGET_MINUTES[stage]:g}")
