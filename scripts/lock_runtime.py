@@ -8,11 +8,14 @@ wheels. Wheels that no index carries (torch's CPU build) are looked for in --fin
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "roles" / "vllm_runtime" / "files" / "locks"
@@ -64,28 +67,75 @@ def header(runtime: Runtime) -> str:
     )
 
 
+def fits(wheel: str, runtime: Runtime) -> bool:
+    """Whether the wheel of this file name is one for the runtime's Python, machine and glibc.
+
+    A wheel for a newer glibc stays out even where the build host could use it: other hosts share what it builds.
+    """
+    pythons, abis, platforms = (part.split(".") for part in wheel.removesuffix(".whl").split("-")[-3:])
+    minor = int(runtime.python.split(".")[1])
+    older = {f"cp3{n}" for n in range(minor + 1)}
+    pure = {"py3"} | {f"py3{n}" for n in range(minor + 1)}
+    own = f"cp3{minor}"
+    python_fits = any(
+        (python == own and abi in (own, "none"))
+        or (python in older and abi == "abi3")
+        or (python in pure and abi == "none")
+        for python in pythons
+        for abi in abis
+    )
+    return python_fits and any(platform_fits(tag, runtime) for tag in platforms)
+
+
+def platform_fits(tag: str, runtime: Runtime) -> bool:
+    if tag == "any":
+        return True
+    policy, _, machine = tag.partition(f"_{runtime.machine}")
+    if machine or policy == tag:
+        return False
+    policy = {"manylinux1": "manylinux_2_5", "manylinux2010": "manylinux_2_12", "manylinux2014": "manylinux_2_17"}.get(
+        policy, policy
+    )
+    found = re.fullmatch(r"manylinux_(\d+)_(\d+)", policy)
+    limit = tuple(int(part) for part in runtime.glibc.split("."))
+    return policy == "linux" or (found is not None and tuple(int(part) for part in found.groups()) <= limit)
+
+
 def resolve(uv: str, runtime: Runtime, find_links: list[str], index_url: str | None) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        wanted, overrides = Path(folder, "wanted.in"), Path(folder, "overrides.in")
-        wanted.write_text("\n".join(runtime.requirements) + "\n")
-        overrides.write_text("".join(f'{name} ; sys_platform == "never"\n' for name in runtime.without))
-        command = [uv, "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate"]
-        command += ["--no-emit-index-url", "--no-emit-find-links", "--only-binary", ":all:"]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "wanted.in").write_text("\n".join(runtime.requirements) + "\n")
+        (folder / "overrides.in").write_text("".join(f'{name} ; sys_platform == "never"\n' for name in runtime.without))
+        command = [uv, "pip", "compile", "--quiet", "--format", "pylock.toml", "--only-binary", ":all:"]
         command += ["--python-version", runtime.python]
         command += ["--python-platform", f"{runtime.machine}-manylinux_{runtime.glibc.replace('.', '_')}"]
-        command += ["--override", str(overrides), str(wanted)]
-        command += [part for folder in find_links for part in ("--find-links", folder)]
+        command += ["--override", str(folder / "overrides.in"), str(folder / "wanted.in")]
+        command += ["--output-file", str(folder / "pylock.toml")]
+        command += [part for link in find_links for part in ("--find-links", link)]
         command += ["--index-url", index_url] if index_url else []
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        raise SystemExit(f"uv found no set of versions:\n{answer.stderr}")
-    return answer.stdout
+        if answer.returncode != 0:
+            raise SystemExit(f"uv found no set of versions:\n{answer.stderr}")
+        packages = tomllib.loads((folder / "pylock.toml").read_text())["packages"]
+    lines = []
+    for package in sorted(packages, key=lambda package: package["name"]):
+        hashes = set()
+        for wheel in package.get("wheels", []):
+            file = unquote((wheel.get("name") or wheel.get("url") or wheel["path"]).rpartition("/")[2])
+            if fits(file, runtime):
+                hashes.add(wheel["hashes"]["sha256"])
+        if not hashes:
+            raise SystemExit(f"no wheel of {package['name']} {package['version']} fits {runtime}")
+        lines.append(f"{package['name']}=={package['version']} \\")
+        lines += [f"    --hash=sha256:{digest} \\" for digest in sorted(hashes)]
+        lines[-1] = lines[-1].removesuffix(" \\")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("locks", nargs="*", help="which ones; all of them by default")
-    parser.add_argument("--find-links", action="append", help="folder or page of wheels (default: as pip is configured)")
+    parser.add_argument("--find-links", action="append", help="folder or page of wheels (default: where pip looks)")
     parser.add_argument("--index-url", help="package index (default: uv's)")
     parser.add_argument("--uv", default=str(Path(sys.executable).with_name("uv")))
     options = parser.parse_args()
