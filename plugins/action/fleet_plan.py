@@ -1,0 +1,80 @@
+"""Controller-side planning: inventory and facts to a plan, a slice a host, and recorded facts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.plugins.action import ActionBase
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
+
+from fleet.action import facts_in_run, failed, read, root_of  # the core is no Ansible package on the controller
+from fleet.facts import HostFacts
+from fleet.planner import plan
+from fleet.state import age_of, plan_root, read_facts, read_json, utc_now, write_facts, write_plan
+from fleet.versions import load_matrix
+
+
+class ActionModule(ActionBase):
+    """Touches no host. In check mode the plan goes beside the real one, where lookups of that run find it."""
+
+    _requires_connection = False
+    _VALID_ARGS = frozenset()
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Fails once with every problem; otherwise writes the plan and says what changed."""
+        super().run(tmp, task_vars)
+        variables = task_vars or {}
+        inventory = read(variables)
+        root = root_of(variables, inventory.variables.get("fleet_state_dir"))
+        check = bool(self._task.check_mode)
+        facts, ages = self._facts(variables, inventory.hosts, root, check)
+        made = plan(inventory, facts, load_matrix())
+        if isinstance(made, list):
+            return failed(made)
+        before = read_json(root / "plan.json") or {}
+        write_plan(plan_root(root, check), made)
+        after = made.as_dict()
+        result = failed(list(made.warnings)) | {
+            "changed": before.get("plan_hash") != made.plan_hash,
+            "plan_hash": made.plan_hash,
+            "plan": str(plan_root(root, check) / "plan.json"),
+            "recorded_facts_age_seconds": ages,
+        }
+        if self._task.diff:
+            result["diff"] = [
+                {"before_header": "plan (last)", "after_header": "plan (now)", "before": text(before), "after": text(after)}
+            ]
+        return result
+
+    def _facts(
+        self, variables: dict[str, Any], hosts: tuple[str, ...], root: Path, check: bool
+    ) -> tuple[dict[str, HostFacts], dict[str, int]]:
+        """Facts of this run, and recorded ones (with their age in seconds) of hosts that were not asked."""
+        facts: dict[str, HostFacts] = {}
+        ages: dict[str, int] = {}
+        for host in hosts:
+            found = facts_in_run(variables, host)
+            if found is not None:
+                found.setdefault("discovered_at", utc_now())
+                facts[host] = HostFacts.of(found, age_of(found["discovered_at"]))
+                if not check:
+                    write_facts(root, host, found)
+                continue
+            recorded = read_facts(root, host)
+            if recorded is not None:
+                ages[host] = age_of(recorded["discovered_at"])
+                facts[host] = HostFacts.of(recorded["facts"], ages[host])
+        return facts, ages
+
+
+def text(plan_data: dict[str, Any]) -> str:
+    """A plan as text to compare: without hashes, which differ whenever anything does."""
+    hosts = {
+        host: {key: value for key, value in item.items() if key not in ("plan_hash", "slice_hash")}
+        for host, item in (plan_data.get("hosts") or {}).items()
+    }
+    return yaml.safe_dump(hosts, sort_keys=True, allow_unicode=True) if hosts else ""

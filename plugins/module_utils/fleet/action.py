@@ -1,0 +1,52 @@
+"""What the controller's action plugins share: reading task variables, and turning problems into a task's result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .from_ansible import read_inventory, to_plain
+from .inventory import Inventory
+from .problems import Problem, as_json, errors, render
+from .state import state_root
+
+
+def read(task_vars: Mapping[str, Any]) -> Inventory:
+    """The inventory of the run: all its hosts, also those outside ``--limit``."""
+    hostvars, groups = task_vars["hostvars"], task_vars["groups"]
+    views: dict[str, Mapping[str, Any]] = {}
+
+    def raw(host: str) -> Mapping[str, Any]:
+        variables: Mapping[str, Any] = hostvars.raw_get(host)
+        return variables
+
+    def resolve(host: str, name: str) -> Any:
+        if host not in views:
+            views[host] = hostvars[host]
+        return views[host][name]
+
+    hosts = [str(h) for h in groups["all"]]
+    return read_inventory(hosts, {g: [str(h) for h in members] for g, members in groups.items()}, raw, resolve)
+
+
+def root_of(task_vars: Mapping[str, Any], override: Any = None) -> Path:
+    """The state directory of the run."""
+    return state_root(task_vars.get("ansible_inventory_sources") or (), str(override) if override else None)
+
+
+def facts_in_run(task_vars: Mapping[str, Any], host: str) -> dict[str, Any] | None:
+    """What ``fleet_discover`` found on a host in this run."""
+    facts = task_vars["hostvars"].raw_get(host).get("ansible_facts") or {}
+    found = facts.get("fleet")
+    return to_plain(found) if found else None
+
+
+def failed(problems: list[Problem]) -> dict[str, Any]:
+    """The result of a task that found problems: failed where one is an error, with all of them in ``msg``."""
+    result: dict[str, Any] = {"changed": False, "problems": as_json(problems)}
+    if errors(problems):
+        return result | {"failed": True, "msg": render(problems)}
+    if problems:
+        result["warnings"] = [f"{p.code} {p.path}: {p.rule}. {p.remedy}" for p in problems]
+    return result

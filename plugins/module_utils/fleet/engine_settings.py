@@ -1,0 +1,208 @@
+"""Settings and environment of one engine: what goes to ``vllm serve --config`` and into its unit.
+
+Which options are whose: the plan owns what must agree with gateways, units and models; the rest is the operator's.
+Source of option behaviour: vLLM 0.32.0, ``vllm/engine/arg_utils.py`` and a run on a CPU.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .contract import Deployment, Service
+from .facts import HostFacts
+from .problems import SECRET_NAME, Problem, hints, path_of, problem
+from .versions import Matrix
+
+#: Options that the plan writes, and where an operator says it instead.
+OWNED_OPTIONS: dict[str, tuple[str, str]] = {
+    "model": ("set model of the service", "请设置服务的 model"),
+    "served-model-name": ("set served_model_name of the service", "请设置服务的 served_model_name"),
+    "host": ("engines bind to ansible_host", "引擎绑定 ansible_host"),
+    "port": ("set port of the service", "请设置服务的 port"),
+    "uds": ("gateways reach engines by address and port", "网关通过地址和端口访问引擎"),
+    "max-model-len": ("set max_model_len of the service", "请设置服务的 max_model_len"),
+    "tensor-parallel-size": ("set tensor_parallel of the deployment", "请设置部署的 tensor_parallel"),
+    "shutdown-timeout": ("set shutdown_timeout_seconds of the service", "请设置服务的 shutdown_timeout_seconds"),
+    "api-key": ("set fleet_engine_api_key", "请设置 fleet_engine_api_key"),
+    "config": ("the plan writes that file", "该文件由计划生成"),
+    "headless": ("every engine answers requests itself", "每个引擎自行处理请求"),
+    "grpc": ("gateways speak HTTP to engines", "网关使用 HTTP 访问引擎"),
+}
+
+#: Environment that the plan writes, and how an operator influences it.
+OWNED_ENVIRONMENT: dict[str, tuple[str, str]] = {
+    "HF_HUB_OFFLINE": ("engines never fetch models; declare them in fleet_models", "引擎不会下载模型; 请在 fleet_models 中声明"),
+    "VLLM_NO_USAGE_STATS": ("engines report nothing to anyone", "引擎不向任何人上报信息"),
+    "VLLM_DO_NOT_TRACK": ("engines report nothing to anyone", "引擎不向任何人上报信息"),
+    "VLLM_CPU_OMP_THREADS_BIND": ("set cpus_per_engine of the deployment", "请设置部署的 cpus_per_engine"),
+    "VLLM_HOST_IP": ("it is ansible_host", "其值为 ansible_host"),
+    "VLLM_API_KEY": ("set fleet_engine_api_key", "请设置 fleet_engine_api_key"),
+}
+
+#: Flags of /proc/cpuinfo that mean bfloat16 arithmetic, by architecture.
+BF16_FLAGS: dict[str, tuple[str, ...]] = {"x86_64": ("avx512_bf16", "amx_bf16"), "aarch64": ("bf16",)}
+
+#: Values that stock vLLM on a CPU refuses when it starts: option -> (value pattern, reason, reason zh, instead, instead zh).
+REFUSED_ON_CPU: dict[str, tuple[str, str, str, str, str]] = {
+    "quantization": (
+        r"w8a8|int8|ascend",
+        "stock vLLM has no such method; pre-quantised checkpoints say it themselves",
+        "原版 vLLM 没有该方法; 预量化的模型自身已有说明",
+        "remove it; vLLM reads the method from the checkpoint",
+        "请删除; vLLM 会从模型中读取量化方法",
+    ),
+    "enable-sleep-mode": (
+        r"true",
+        "there is no sleep mode on a CPU",
+        "CPU 上没有休眠模式",
+        "remove it",
+        "请删除",
+    ),
+    "distributed-executor-backend": (
+        r"ray",
+        "ray is not part of the locked runtime",
+        "锁定的运行时不包含 ray",
+        "remove it; engines of this release stay on one host",
+        "请删除; 本版本的引擎只在一台主机上运行",
+    ),
+}
+
+#: What loading takes besides reading the weights, seconds: three times the slowest start seen (300 s for a model of a few
+#: megabytes on a busy two-core machine; the time goes into imports of three processes).
+START_BASE_SECONDS = 900
+#: Assumed where a disk was not measured: one slow spinning disk or a shared network file system.
+UNMEASURED_READ_BYTES_PER_SECOND = 100_000_000
+#: Reading weights may be slower than measured when several engines read at once.
+READ_SAFETY = 2.0
+#: Beyond vLLM's own drain: teardown takes about 5 s; systemd must not kill what is still finishing.
+STOP_MARGIN_SECONDS = 30
+
+
+def dashed(name: str) -> str:
+    """An option the way ``vllm serve`` spells it, without leading dashes."""
+    return name.lstrip("-").replace("_", "-")
+
+
+def check_engine(prefix: tuple[str | int, ...], engine: Mapping[str, Any], vllm: str, matrix: Matrix) -> list[Problem]:
+    """Faults of an ``engine:`` mapping that the inventory alone shows."""
+    found: list[Problem] = []
+    options = (matrix.options or {}).get(vllm, frozenset())
+    removed = matrix.removed_options or {}
+    for name, value in engine.items():
+        path, option = path_of((*prefix, "engine", name)), dashed(name)
+        if option in OWNED_OPTIONS:
+            instead, instead_zh = OWNED_OPTIONS[option]
+            found.append(problem("SVC-007", path, value, instead=instead, instead_zh=instead_zh))
+        elif option in removed:
+            row = removed[option]
+            found.append(problem("SVC-008", path, value, vllm=vllm, instead=row["instead"], instead_zh=row["instead_zh"]))
+        elif SECRET_NAME.search(name):
+            found.append(problem("SVC-009", path, None))
+        elif options and option not in options:
+            usable = [o.replace("-", "_") for o in options if o not in OWNED_OPTIONS and not SECRET_NAME.search(o)]
+            found.append(problem("SVC-014", path, value, vllm=vllm, **_engine_hint(name, usable)))
+        elif isinstance(value, Mapping):
+            found += _nested_secrets((*prefix, "engine", name), value)
+    return found
+
+
+def _engine_hint(name: str, usable: list[str]) -> dict[str, str]:
+    hint = hints(name, usable)
+    if hint["hint"].startswith("known"):
+        # Three hundred names help nobody.
+        return {"hint": "see `vllm serve --help=all` of that version", "hint_zh": "见该版本的 `vllm serve --help=all`"}
+    return hint
+
+
+def _nested_secrets(prefix: tuple[str | int, ...], value: Mapping[str, Any]) -> list[Problem]:
+    found = []
+    for key, inner in value.items():
+        if SECRET_NAME.search(str(key)):
+            found.append(problem("SVC-009", path_of((*prefix, str(key))), None))
+        elif isinstance(inner, Mapping):
+            found += _nested_secrets((*prefix, str(key)), inner)
+    return found
+
+
+def check_environment(prefix: tuple[str | int, ...], environment: Mapping[str, str]) -> list[Problem]:
+    """Faults of an ``environment:`` mapping."""
+    found = []
+    for name in environment:
+        path = path_of((*prefix, "environment", name))
+        if name in OWNED_ENVIRONMENT:
+            instead, instead_zh = OWNED_ENVIRONMENT[name]
+            found.append(problem("SVC-010", path, environment[name], instead=instead, instead_zh=instead_zh))
+        elif SECRET_NAME.search(name):
+            found.append(problem("SVC-009", path, None))
+        elif not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or re.search(r"[\x00-\x1f]", environment[name]):
+            found.append(
+                problem(
+                    "INV-006", path, environment[name], expected="a name of letters, digits and underscores with one line of text",
+                    expected_zh="为由字母, 数字和下划线组成的名称, 且值为单行文本",
+                )
+            )
+    return found
+
+
+def check_on_cpu(prefix: tuple[str | int, ...], deployment: Deployment, host: str, facts: HostFacts, vllm: str) -> list[Problem]:
+    """Faults of a deployment on a host that runs it on its CPU."""
+    found: list[Problem] = []
+    if deployment.tensor_parallel != 1:
+        found.append(problem("SVC-013", path_of((*prefix, "tensor_parallel")), deployment.tensor_parallel))
+    for name, value in deployment.engine.items():
+        option, path = dashed(name), path_of((*prefix, "engine", name))
+        if option in REFUSED_ON_CPU and re.fullmatch(REFUSED_ON_CPU[option][0], str(value).lower()):
+            _, reason, reason_zh, instead, instead_zh = REFUSED_ON_CPU[option]
+            found.append(
+                problem(
+                    "SVC-016", path, value, vllm=vllm, reason=reason, reason_zh=reason_zh, instead=instead, instead_zh=instead_zh
+                )
+            )
+        if option == "dtype" and str(value).lower() in ("bfloat16", "bf16"):
+            flags = BF16_FLAGS.get(facts.arch, ())
+            if not facts.cpu_flags.intersection(flags):
+                found.append(problem("SVC-011", path, value, host=host, needed=" / ".join(flags) or "none on this architecture"))
+            elif facts.virtual:
+                found.append(problem("SVC-012", path, value, host=host))
+    return found
+
+
+def settings(service: Service, deployment: Deployment, served_name: str, model_path: str, address: str, port: int) -> dict[str, Any]:
+    """Everything for ``vllm serve --config``, keys as long options without the leading dashes."""
+    own: dict[str, Any] = {
+        "model": model_path,
+        "served-model-name": served_name,
+        "host": address,
+        "port": port,
+        "max-model-len": service.max_model_len,
+        "tensor-parallel-size": deployment.tensor_parallel,
+        "shutdown-timeout": service.shutdown_timeout_seconds,
+    }
+    return dict(sorted(({dashed(name): value for name, value in deployment.engine.items()} | own).items()))
+
+
+def environment(deployment: Deployment, address: str, threads: int, cpus: str | None) -> dict[str, str]:
+    """The whole environment of an engine on a CPU, without its secret."""
+    own = {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_DO_NOT_TRACK": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": cpus or "nobind",
+        "VLLM_HOST_IP": address,
+    }
+    return dict(sorted(({"OMP_NUM_THREADS": str(threads)} | dict(deployment.environment) | own).items()))
+
+
+def start_timeout(weight_bytes: int, read_bytes_per_second: int | None) -> int:
+    """Seconds until an engine must answer, rounded up to a minute."""
+    bandwidth = read_bytes_per_second or UNMEASURED_READ_BYTES_PER_SECOND
+    seconds = START_BASE_SECONDS + READ_SAFETY * weight_bytes / bandwidth
+    return math.ceil(seconds / 60) * 60
+
+
+def stop_timeout(shutdown_timeout: int) -> int:
+    """Seconds that systemd waits before it kills."""
+    return shutdown_timeout + STOP_MARGIN_SECONDS

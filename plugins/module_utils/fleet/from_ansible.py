@@ -1,0 +1,165 @@
+"""Read an Ansible inventory into the planner's own types. Controller only; the one place that knows Ansible's values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .inventory import FLEET_VARIABLES, FLEET_WIDE, Inventory, ModelSeen, SecretState
+from .model_source import look
+from .problems import Problem, path_of, problem
+from .rules import source_path
+
+SECRET = "fleet_engine_api_key"
+PLACEHOLDER = re.compile(
+    r"change.?me|replace.?me|placeholder|your.?(?:key|secret)|\Aexample|\A(?:password|secret|test|demo)|\A(.)\1*\Z|\s", re.IGNORECASE
+)
+ONE_VARIABLE = re.compile(r"\s*\{\{\s*(\w+)\s*\}\}\s*\Z")
+
+#: ``read(host)`` gives a host's variables without resolving templates; ``resolve(host, name)`` one resolved value.
+Read = Callable[[str], Mapping[str, Any]]
+Resolve = Callable[[str, str], Any]
+
+
+def to_plain(value: Any) -> Any:
+    """Ansible's lazy and tagged containers as plain data. Raises what resolving a template raises."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def read_inventory(hosts: list[str], groups: Mapping[str, list[str]], read: Read, resolve: Resolve) -> Inventory:
+    """The whole inventory. A value that cannot be resolved becomes a problem, and reading goes on."""
+    found: list[Problem] = []
+    variables: dict[str, Any] = {}
+    first_raw: dict[str, Any] = {}
+    owner: dict[str, str] = {}
+    addresses: dict[str, Any] = {}
+    unknown: dict[str, str] = {}
+    for host in sorted(hosts):
+        raw = read(host)
+        addresses[host] = _resolve_or_report(host, "ansible_host", raw, resolve, found)
+        for name in raw:
+            if name.startswith("fleet_") and name not in FLEET_VARIABLES:
+                unknown.setdefault(str(name), host)
+        for name in (*FLEET_WIDE, SECRET):
+            if name not in raw:
+                continue
+            if name not in owner:
+                owner[name], first_raw[name] = host, raw[name]
+                if name != SECRET:
+                    variables[name] = _resolve_or_report(host, name, raw, resolve, found)
+            elif not _same(name, raw[name], first_raw[name], host, variables, resolve):
+                found.append(problem("INV-007", name, None, first=owner[name], second=host))
+    secret = _secret(owner.get(SECRET), first_raw.get(SECRET), read, resolve, found)
+    models = variables.get("fleet_models")
+    return Inventory(
+        variables=variables,
+        addresses=addresses,
+        groups={str(name): tuple(str(h) for h in members) for name, members in groups.items()},
+        secret=secret,
+        unknown=unknown,
+        models_seen=look_at_models(models),
+        found=tuple({(p.code, p.path, p.rule): p for p in found}.values()),
+    )
+
+
+def _same(name: str, raw: Any, first: Any, host: str, variables: Mapping[str, Any], resolve: Resolve) -> bool:
+    """Whether a fleet-wide variable is the same here. Equal sources are not resolved again: a fleet may have many hosts."""
+    if raw is first or raw == first:
+        return True
+    if name == SECRET:
+        return False
+    try:
+        return bool(to_plain(resolve(host, name)) == variables.get(name))
+    except Exception:
+        return False
+
+
+def _resolve_or_report(host: str, name: str, raw: Mapping[str, Any], resolve: Resolve, found: list[Problem]) -> Any:
+    if name not in raw:
+        return None
+    value = raw[name]
+    if isinstance(value, str) and "{{" not in value and "{%" not in value:
+        return str(value)
+    try:
+        return to_plain(resolve(host, name))
+    except Exception as error:
+        path = path_of(("hosts", host, name)) if name == "ansible_host" else name
+        found.append(problem("INV-015", path, None, reason=_reason(error)))
+        return None
+
+
+def _reason(error: Exception) -> str:
+    """The cause in one line, without the value."""
+    return " ".join(str(error).split())[:200]
+
+
+def _secret(host: str | None, raw: Any, read: Read, resolve: Resolve, found: list[Problem]) -> SecretState:
+    if host is None:
+        return SecretState()
+    try:
+        value = str(resolve(host, SECRET))
+    except Exception as error:
+        # The message may quote the expression, which names variables and files, never the value.
+        found.append(problem("INV-015", SECRET, None, reason=_reason(error)))
+        return SecretState(defined=True, length=1 << 16)
+    return SecretState(
+        defined=bool(value),
+        length=len(value),
+        placeholder=PLACEHOLDER.search(value) is not None,
+        plain_file=_plain_file(raw, read(host)),
+    )
+
+
+def _plain_file(raw: Any, variables: Mapping[str, Any]) -> str | None:
+    """The file in which a secret stands unencrypted, or None where it does not or nobody can say."""
+    for _ in range(8):
+        link = ONE_VARIABLE.match(raw) if isinstance(raw, str) else None
+        if link is None or link.group(1) not in variables:
+            break
+        raw = variables[link.group(1)]
+    if not isinstance(raw, str) or "{{" in raw or type(raw).__name__ == "EncryptedString":
+        return None
+    origin = _origin(raw)
+    if origin is None:
+        return None
+    try:
+        with origin.open("rb") as file:
+            return None if file.read(14) == b"$ANSIBLE_VAULT" else origin.name
+    except OSError:
+        return None
+
+
+def _origin(value: str) -> Path | None:
+    """The file that a value was read from. Ansible keeps it as a tag; its place in the API is not promised."""
+    try:
+        from ansible._internal._datatag._tags import Origin
+    except ImportError:
+        return None
+    tag = Origin.get_tag(value)
+    return Path(tag.path) if tag is not None and tag.path else None
+
+
+def look_at_models(models: Any) -> dict[str, ModelSeen]:
+    """What is at each ``file://`` source of ``fleet_models``, whatever else is wrong with it."""
+    seen: dict[str, ModelSeen] = {}
+    for source in _sources(models):
+        path = source_path(source)
+        if path is not None and source not in seen:
+            seen[source] = look(path)
+    return seen
+
+
+def _sources(models: Any) -> list[str]:
+    found = []
+    for model in models.values() if isinstance(models, Mapping) else ():
+        versions = model.get("versions") if isinstance(model, Mapping) else None
+        for version in versions.values() if isinstance(versions, Mapping) else ():
+            artifacts = version.get("artifacts") if isinstance(version, Mapping) else None
+            for artifact in artifacts.values() if isinstance(artifacts, Mapping) else ():
+                source = artifact.get("source") if isinstance(artifact, Mapping) else None
+                if isinstance(source, str):
+                    found.append(source)
+    return found

@@ -1,0 +1,74 @@
+"""What the planner reads of an inventory, as plain typed data. The action plugins fill it; tests write it by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .problems import Problem
+
+#: Top-level variables of the product. Anything else that begins with ``fleet_`` is a mistake of spelling.
+FLEET_VARIABLES = (
+    "fleet_models",
+    "fleet_services",
+    "fleet_gateway",
+    "fleet_engine_api_key",
+    "fleet_vllm_version",
+    "fleet_shared_runtimes",
+    "fleet_state_dir",
+)
+
+#: Those that must be the same on every host.
+FLEET_WIDE = (
+    "fleet_models",
+    "fleet_services",
+    "fleet_gateway",
+    "fleet_vllm_version",
+    "fleet_shared_runtimes",
+    "fleet_state_dir",
+)
+
+
+@dataclass(frozen=True)
+class SecretState:
+    """What may be known about a secret: never its value. ``plain_file`` is where it stands unencrypted, if anywhere."""
+
+    defined: bool = False
+    length: int = 0
+    placeholder: bool = False
+    plain_file: str | None = None
+
+
+@dataclass(frozen=True)
+class ModelSeen:
+    """What the controller saw at a model's source. ``weight_bytes`` is the size of all weight files together."""
+
+    exists: bool
+    weight_bytes: int = 0
+    weight_files: int = 0
+    has_config: bool = True
+    pointers: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """``variables`` are the fleet-wide ``fleet_*`` values as plain data, ``addresses`` each host's ``ansible_host``.
+
+    ``unknown`` maps an unknown ``fleet_*`` name to a host that has it. ``models_seen`` maps a source URL to what is there.
+    ``found`` are problems met while reading, which only the reader could see.
+    """
+
+    variables: Mapping[str, Any]
+    addresses: Mapping[str, Any]
+    groups: Mapping[str, tuple[str, ...]]
+    secret: SecretState = field(default_factory=SecretState)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    models_seen: Mapping[str, ModelSeen] = field(default_factory=dict)
+    found: tuple[Problem, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """All hosts, in an order that does not depend on the inventory's."""
+        return tuple(sorted(self.addresses))

@@ -1,0 +1,286 @@
+"""Rules over the inventory as a whole: everything that can be said before a host is asked."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote, urlsplit
+
+from .contract import Gateway, Parsed, Service, parse
+from .engine_settings import check_engine, check_environment
+from .inventory import FLEET_VARIABLES, Inventory
+from .placement import Placed, place
+from .problems import Problem, hints, path_of, problem
+from .versions import Matrix
+
+MIN_SECRET_LENGTH = 16
+MAX_GATEWAYS = 100
+SUPPORTED_SCHEMES = ("file",)
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9.]|-(?!-))*(?<![.\-])\Z")
+HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,62}\Z")
+SERVICE_NAME_LENGTH, MODEL_NAME_LENGTH = 32, 96
+
+
+def check_inventory(inventory: Inventory, matrix: Matrix) -> tuple[Parsed, list[Problem]]:
+    """All problems of the inventory alone, and what could be read of the contract."""
+    parsed, problems = parse(inventory.variables)
+    problems += inventory.found
+    problems += [
+        problem("INV-001", name, None, **hints(name, FLEET_VARIABLES)) for name in sorted(inventory.unknown)
+    ]
+    problems += _check_hosts(inventory)
+    problems += _check_secret(inventory)
+    problems += _check_models(parsed, inventory)
+    problems += _check_services(parsed, inventory, matrix)
+    if parsed.gateway is not None:
+        problems += _check_gateway(parsed.gateway, inventory)
+    problems += _check_ports(parsed, inventory)
+    return parsed, problems
+
+
+def address_of(inventory: Inventory, host: str) -> str | None:
+    """The host's address, or None where it is no IP address (which is reported elsewhere)."""
+    try:
+        return str(ipaddress.ip_address(str(inventory.addresses.get(host))))
+    except ValueError:
+        return None
+
+
+def _check_hosts(inventory: Inventory) -> list[Problem]:
+    found: list[Problem] = []
+    seen: dict[str, str] = {}
+    for host in inventory.hosts:
+        path, raw = path_of(("hosts", host, "ansible_host")), inventory.addresses[host]
+        if not HOST_NAME.match(host):
+            found.append(problem("INV-014", path_of(("hosts", host)), host))
+        if raw is None or raw == "":
+            found.append(problem("INV-008", path, None, host=host))
+            continue
+        address = address_of(inventory, host)
+        if address is None:
+            found.append(problem("INV-009", path, raw, host=host))
+        elif address in seen:
+            found.append(problem("INV-010", path, raw, first=seen[address], second=host))
+        else:
+            seen[address] = host
+    return found
+
+
+def _check_secret(inventory: Inventory) -> list[Problem]:
+    name, secret = "fleet_engine_api_key", inventory.secret
+    if not secret.defined:
+        return [problem("INV-011", name, None, name=name)]
+    found = []
+    if secret.length < MIN_SECRET_LENGTH or secret.placeholder:
+        found.append(problem("INV-012", name, None, minimum=MIN_SECRET_LENGTH))
+    if secret.plain_file is not None:
+        found.append(problem("INV-013", name, None, name=name, file=secret.plain_file))
+    return found
+
+
+def _name(path: str, name: str, limit: int) -> list[Problem]:
+    if NAME.match(name) and len(name) <= limit:
+        return []
+    example = re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9.]+", "-", name.lower())).strip("-.")[:limit].strip("-.") or "chat"
+    return [problem("INV-016", path, name, limit=limit, example=example)]
+
+
+def _check_models(parsed: Parsed, inventory: Inventory) -> list[Problem]:
+    found: list[Problem] = []
+    for model_name, model in parsed.models.items():
+        found += _name(path_of(("fleet_models", model_name)), model_name, MODEL_NAME_LENGTH)
+        for version_name, version in model.versions.items():
+            where = ("fleet_models", model_name, "versions", version_name)
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}", version_name):
+                found += _name(path_of(where), version_name, 64)
+            for artifact_name, artifact in version.artifacts.items():
+                place_ = (*where, "artifacts", artifact_name)
+                found += _name(path_of(place_), artifact_name, 32)
+                if artifact.manifest is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", artifact.manifest):
+                    found.append(problem("MOD-007", path_of((*place_, "manifest")), artifact.manifest))
+                found += _check_source(path_of((*place_, "source")), artifact.source, model_name, inventory)
+    return found
+
+
+def source_path(source: str) -> str | None:
+    """The directory of a ``file://`` source, or None where it is none or not absolute."""
+    parts = urlsplit(source)
+    if parts.scheme != "file" or parts.netloc or not parts.path.startswith("/"):
+        return None
+    return unquote(parts.path)
+
+
+def _check_source(path: str, source: str, model: str, inventory: Inventory) -> list[Problem]:
+    scheme = urlsplit(source).scheme
+    if scheme and scheme not in SUPPORTED_SCHEMES:
+        return [problem("MOD-001", path, source, scheme=scheme, supported=", ".join(f"{s}://" for s in SUPPORTED_SCHEMES))]
+    if source_path(source) is None:
+        return [problem("MOD-005", path, source, model=model)]
+    seen = inventory.models_seen.get(source)
+    if seen is None:
+        return []
+    if not seen.exists:
+        return [problem("MOD-002", path, source)]
+    found = [problem("MOD-003", path, source, file=name) for name in seen.pointers]
+    if not seen.has_config:
+        found.append(problem("MOD-006", path, source, file="config.json"))
+    if not seen.weight_files:
+        found.append(problem("MOD-004", path, source, expected="*.safetensors, *.bin, *.pt"))
+    found += [problem("MOD-006", path, source, file=name) for name in seen.missing]
+    return found
+
+
+def _check_services(parsed: Parsed, inventory: Inventory, matrix: Matrix) -> list[Problem]:
+    found: list[Problem] = []
+    vllm = parsed.vllm_version or matrix.newest_vllm
+    served: dict[str, str] = {}
+    for name in sorted(parsed.services):
+        service = parsed.services[name]
+        where = ("fleet_services", name)
+        found += _name(path_of(where), name, SERVICE_NAME_LENGTH)
+        found += _check_model_of(service, where, parsed)
+        client_name = service.served_model_name or service.model
+        if client_name in served:
+            found.append(
+                problem("SVC-015", path_of((*where, "served_model_name")), client_name, first=served[client_name], second=name)
+            )
+        served.setdefault(client_name, name)
+        if all(d.tier == "standby" for d in service.deployments):
+            found.append(problem("SVC-019", path_of((*where, "deployments")), None))
+        for position, deployment in enumerate(service.deployments):
+            prefix: tuple[str | int, ...] = (*where, "deployments", position)
+            found += check_group("SVC", path_of((*prefix, "group")), deployment.group, inventory.groups)
+            found += check_engine(prefix, deployment.engine, vllm, matrix)
+            found += check_environment(prefix, deployment.environment)
+    return found
+
+
+def _check_model_of(service: Service, where: tuple[str, ...], parsed: Parsed) -> list[Problem]:
+    model = parsed.models.get(service.model)
+    if model is None:
+        if service.model in parsed.declared_models:
+            return []
+        return [problem("SVC-003", path_of((*where, "model")), service.model, **hints(service.model, parsed.declared_models))]
+    if service.version not in model.versions:
+        return [
+            problem(
+                "SVC-004", path_of((*where, "version")), service.version, model=service.model,
+                **hints(service.version, model.versions),
+            )
+        ]
+    return []
+
+
+def check_group(family: str, path: str, group: str, groups: Mapping[str, tuple[str, ...]]) -> list[Problem]:
+    """Whether a group exists and has hosts. ``family`` is SVC or GW."""
+    if group not in groups:
+        known = [g for g in groups if g not in ("all", "ungrouped")]
+        return [problem(f"{family}-001", path, group, **hints(group, known))]
+    if not groups[group]:
+        return [problem(f"{family}-002", path, group, name=group)]
+    return []
+
+
+def vip_of(text: str) -> ipaddress.IPv4Interface | None:
+    """A virtual address, or None where its text is no ``address/length`` of IPv4."""
+    if not re.fullmatch(r"[0-9.]+/[0-9]+", text):
+        return None
+    try:
+        return ipaddress.IPv4Interface(text)
+    except ValueError:
+        return None
+
+
+def _check_gateway(gateway: Gateway, inventory: Inventory) -> list[Problem]:
+    found = check_group("GW", "fleet_gateway.group", gateway.group, inventory.groups)
+    members = sorted(inventory.groups.get(gateway.group, ()))
+    if len(members) == 1:
+        found.append(problem("GW-009", "fleet_gateway.group", gateway.group, name=gateway.group))
+    if len(members) > MAX_GATEWAYS:
+        found.append(problem("GW-013", "fleet_gateway.group", gateway.group, maximum=MAX_GATEWAYS, name=gateway.group))
+    holders = {address_of(inventory, host): host for host in reversed(inventory.hosts)}
+    seen: set[ipaddress.IPv4Address] = set()
+    for position, text in enumerate(gateway.vips):
+        path, vip = path_of(("fleet_gateway", "vips", position)), vip_of(text)
+        if vip is None:
+            found.append(_bad_vip(path, text))
+            continue
+        if vip.ip in seen:
+            found.append(problem("GW-007", path, text))
+        seen.add(vip.ip)
+        if str(vip.ip) in holders:
+            found.append(problem("GW-006", path, text, host=holders[str(vip.ip)]))
+        for host in members:
+            address = address_of(inventory, host)
+            if address is not None and ipaddress.ip_address(address) not in vip.network:
+                found.append(problem("GW-005", path, text, host=host, address=address))
+    return found
+
+
+def _bad_vip(path: str, text: str) -> Problem:
+    try:
+        if ipaddress.ip_interface(text).version == 6:
+            return problem("GW-011", path, text)
+    except ValueError:
+        pass
+    bare = re.match(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+", text)
+    return problem("GW-004", path, text, example=f"{bare.group()}/24" if bare else "10.0.0.100/24")
+
+
+def _check_ports(parsed: Parsed, inventory: Inventory) -> list[Problem]:
+    """No two things of the plan on one port of one host. One complaint a pair, for the first host that shows it."""
+    found: list[Problem] = []
+    placed = place(parsed, inventory.groups)
+    reported: set[tuple[str, str]] = set()
+    gateways = set(inventory.groups.get(parsed.gateway.group, ())) if parsed.gateway else set()
+    for host in sorted(set(placed) | gateways):
+        holders: dict[int, str] = {}
+        if parsed.gateway is not None and host in gateways:
+            for label in ("port", "metrics_port", "check_port"):
+                number = getattr(parsed.gateway, label)
+                if number in holders:
+                    pair = (holders[number], f"fleet_gateway.{label}")
+                    if pair not in reported:
+                        reported.add(pair)
+                        found.append(_gateway_port(host, number, pair, holders))
+                holders.setdefault(number, f"fleet_gateway.{label}")
+        for engine in placed.get(host, ()):
+            owner = f"fleet_services.{engine.service_name}"
+            if engine.port > 65535:
+                if (owner, "range") not in reported:
+                    reported.add((owner, "range"))
+                    found.append(
+                        problem("INV-006", path_of(("fleet_services", engine.service_name, "port")), engine.port,
+                                expected="at most 65535 for the last engine of a host", expected_zh="使主机上最后一个引擎的端口不大于 65535")
+                    )
+            elif engine.port in holders:
+                found += _engine_port(host, engine, owner, holders, reported, placed[host])
+            holders.setdefault(engine.port, owner)
+    return found
+
+
+def _free(used: Iterable[int], start: int) -> int:
+    taken, port = set(used), start
+    while port in taken or port > 65535:
+        port = port + 1 if port < 65535 else 1024
+    return port
+
+
+def _gateway_port(host: str, number: int, pair: tuple[str, str], holders: dict[int, str]) -> Problem:
+    return problem(
+        "GW-010", pair[1], number, host=host, port=number, first=pair[0], second=pair[1], suggestion=_free(holders, number + 1)
+    )
+
+
+def _engine_port(
+    host: str, engine: Placed, owner: str, holders: dict[int, str], reported: set[tuple[str, str]], engines: list[Placed]
+) -> list[Problem]:
+    first = holders[engine.port]
+    if (first, owner) in reported:
+        return []
+    reported.add((first, owner))
+    path = path_of(("fleet_services", engine.service_name, "port"))
+    free = _free([*holders, *(e.port for e in engines)], engine.port + 1)
+    code = "GW-010" if first.startswith("fleet_gateway") else "SVC-006"
+    return [problem(code, path, engine.service.port, host=host, port=engine.port, first=first, second=owner, suggestion=free)]

@@ -1,0 +1,98 @@
+"""State on the controller: ``.fleet/<inventory name>/`` with the plan, slices, facts and run records. Writes are atomic."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .plan import Plan
+
+PROJECT = Path(__file__).resolve().parents[3]
+#: File stems that say nothing about which inventory it is: the folder's name does.
+GENERIC_STEMS = frozenset({"hosts", "inventory", "hosts.yml"})
+
+
+def inventory_name(sources: Iterable[str]) -> str:
+    """A stable short name for the inventory of a run: of a folder its name, of a file its stem or its folder's name."""
+    names = []
+    for source in sources:
+        text = str(source)
+        if "," in text:
+            names.append("inline")
+            continue
+        path = Path(text)
+        name = path.parent.name if path.is_file() and path.stem in GENERIC_STEMS else path.stem if path.is_file() else path.name
+        names.append(name or "inventory")
+    return "+".join(names) or "none"
+
+
+def state_root(sources: Iterable[str], override: str | None = None) -> Path:
+    """Where the state of an inventory lives; ``override`` is ``fleet_state_dir``."""
+    return Path(override).expanduser() if override else PROJECT / ".fleet" / inventory_name(sources)
+
+
+def plan_root(root: Path, check: bool) -> Path:
+    """Where the plan of a run lives. A check must not replace the plan that the hosts were converged to."""
+    return root / "check" if check else root
+
+
+def utc_now() -> str:
+    """Now as ISO 8601 in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def age_of(text: str) -> int:
+    """Seconds since a time that ``utc_now`` wrote; 0 for one in the future."""
+    then = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return max(0, int((datetime.now(UTC) - then).total_seconds()))
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write JSON so that a reader sees the old file or the new one, never half of one. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=2, sort_keys=True, ensure_ascii=False)
+            file.write("\n")
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_json(path: Path) -> Any:
+    """The data of a JSON file, or None where there is no such file or it is damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def write_plan(root: Path, plan: Plan) -> None:
+    """Write the plan and one slice a host; slices of hosts that are gone are removed."""
+    data = plan.as_dict()
+    slices = root / "slices"
+    for host, item in data["hosts"].items():
+        write_json(slices / f"{host}.json", item)
+    for path in slices.glob("*.json"):
+        if path.stem not in data["hosts"]:
+            path.unlink(missing_ok=True)
+    write_json(root / "plan.json", data)
+
+
+def write_facts(root: Path, host: str, facts: Mapping[str, Any]) -> None:
+    """Record what was discovered on a host, and when."""
+    write_json(root / "facts" / f"{host}.json", {"host": host, "discovered_at": facts.get("discovered_at") or utc_now(), "facts": facts})
+
+
+def read_facts(root: Path, host: str) -> dict[str, Any] | None:
+    """What was recorded of a host: ``host``, ``discovered_at``, ``facts``; None where there is nothing."""
+    data = read_json(root / "facts" / f"{host}.json")
+    return data if isinstance(data, dict) and isinstance(data.get("facts"), dict) else None

@@ -1,0 +1,391 @@
+"""What a host is: operating system, CPU, memory, network, ports, units. Reads /proc and /sys; one subprocess.
+
+Runs on managed hosts with Python 3.9 and the standard library. A piece that cannot be read becomes a finding, never a
+failure. ``root`` lets tests point at a fixture tree.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+import subprocess
+
+DEBIAN = {"debian", "ubuntu"}
+REDHAT = {"openeuler", "euleros", "kylin", "centos", "rhel", "rocky", "almalinux", "fedora", "anolis"}
+#: os-release NAME -> the name that Ansible's own facts use, where they differ.
+DISTRIBUTIONS = {"Debian GNU/Linux": "Debian", "CentOS Linux": "CentOS", "Rocky Linux": "Rocky", "Red Hat Enterprise Linux": "RedHat"}
+#: Virtual machines by the vendor string of their firmware.
+VIRTUAL_VENDORS = ("qemu", "kvm", "vmware", "xen", "microsoft corporation", "amazon ec2", "google", "openstack", "bochs")
+LISTEN = "0A"
+
+
+class Host:
+    """One look at one host."""
+
+    def __init__(self, root="/"):
+        self.root = root
+        self.findings = []
+
+    def path(self, name):
+        """A path inside the tree."""
+        return os.path.join(self.root, name.lstrip("/"))
+
+    def text(self, name, default=None):
+        """A file's text without surrounding space, or the default."""
+        try:
+            with open(self.path(name), encoding="utf-8", errors="replace") as file:
+                return file.read().strip()
+        except OSError:
+            return default
+
+    def number(self, name):
+        """A file's number, or None."""
+        text = self.text(name)
+        return int(text) if text is not None and re.fullmatch(r"-?[0-9]+", text) else None
+
+    def names(self, name):
+        """The entries of a directory, or none."""
+        try:
+            return sorted(os.listdir(self.path(name)))
+        except OSError:
+            return []
+
+    def exists(self, name):
+        """Whether something is there."""
+        return os.path.exists(self.path(name))
+
+    def part(self, name, function, default=None):
+        """One piece of the facts; what goes wrong is noted."""
+        try:
+            return function(self)
+        except Exception as error:  # a host may be broken in any way, and must still be described
+            self.findings.append("{}: {}: {}".format(name, type(error).__name__, error))
+            return default
+
+
+def parse_list(text):
+    """CPUs of a kernel list: ``0-3,8`` is 0, 1, 2, 3, 8."""
+    numbers = []
+    for part in (text or "").split(","):
+        first, _, last = part.strip().partition("-")
+        if first:
+            numbers += range(int(first), int(last or first) + 1)
+    return numbers
+
+
+def os_release(host):
+    """os-release as a mapping with lower-case keys."""
+    values = {}
+    for line in (host.text("/etc/os-release") or host.text("/usr/lib/os-release") or "").splitlines():
+        key, sep, value = line.partition("=")
+        if sep and not line.startswith("#"):
+            values[key.strip().lower()] = value.strip().strip("\"'")
+    return values
+
+
+def operating_system(host):
+    """Names and version of the operating system."""
+    values = os_release(host)
+    if not values.get("id"):
+        host.findings.append("os: /etc/os-release has no ID")
+    return {
+        "id": values.get("id", ""),
+        "id_like": values.get("id_like", ""),
+        "name": values.get("name", ""),
+        "version_id": values.get("version_id", ""),
+        "codename": values.get("version_codename", ""),
+        "pretty_name": values.get("pretty_name", ""),
+    }
+
+
+def family(os_):
+    """Ansible's os_family: Debian or RedHat, or the system's own name."""
+    likes = [os_["id"].lower()] + os_["id_like"].lower().split()
+    # Kylin's desktop edition calls itself kylin but is like Debian: what it is like counts more than its name.
+    for like in likes[1:] + likes[:1]:
+        if like in DEBIAN:
+            return "Debian"
+        if like in REDHAT:
+            return "RedHat"
+    return os_["name"] or "Unknown"
+
+
+def package_manager(host, os_family):
+    """The package module for ansible.builtin.package: the family's own manager, if the host has it."""
+    wanted = {"Debian": ("apt-get",), "RedHat": ("dnf", "dnf5", "yum")}.get(os_family, ("apt-get", "dnf", "dnf5", "yum"))
+    for name in wanted:
+        for folder in ("/usr/bin", "/bin", "/usr/sbin"):
+            tool = host.path(folder + "/" + name)
+            if os.path.exists(tool):
+                if name == "dnf" and os.path.realpath(tool).endswith("dnf5"):
+                    return "dnf5"
+                return {"apt-get": "apt"}.get(name, name)
+    host.findings.append("package_manager: none of " + ", ".join(wanted))
+    return "unknown"
+
+
+def cpu(host):
+    """Count, model and flags of the CPUs."""
+    count, model, flags, implementer, part = 0, "", [], "", ""
+    for line in (host.text("/proc/cpuinfo") or "").splitlines():
+        key, _, value = line.partition(":")
+        key, value = key.strip(), value.strip()
+        if key == "processor":
+            count += 1
+        elif key == "model name" and not model:
+            model = value
+        elif key in ("flags", "Features") and not flags:
+            flags = value.split()
+        elif key == "CPU implementer":
+            implementer = value
+        elif key == "CPU part":
+            part = value
+    if not count:
+        host.findings.append("cpu: /proc/cpuinfo lists no processor")
+    online = host.text("/sys/devices/system/cpu/online")
+    return {
+        "count": count or len(parse_list(online)) or 1,
+        "online": online or "",
+        "model": model or (implementer and "implementer {} part {}".format(implementer, part)) or "",
+        "flags": sorted(flags),
+    }
+
+
+def virtual(host):
+    """Whether this is a virtual machine, as far as flags and firmware say."""
+    if " hypervisor " in " " + " ".join(re.findall(r"^flags\s*:(.*)$", host.text("/proc/cpuinfo") or "", re.M)[:1]) + " ":
+        return True
+    vendor = (host.text("/sys/class/dmi/id/sys_vendor") or "").lower()
+    return any(vendor.startswith(name) for name in VIRTUAL_VENDORS)
+
+
+def numa(host):
+    """NUMA nodes with their CPUs and memory in bytes."""
+    nodes = []
+    for name in host.names("/sys/devices/system/node"):
+        match = re.fullmatch(r"node([0-9]+)", name)
+        if match:
+            base = "/sys/devices/system/node/" + name
+            total = re.search(r"MemTotal:\s+([0-9]+) kB", host.text(base + "/meminfo") or "")
+            nodes.append(
+                {
+                    "id": int(match.group(1)),
+                    "cpus": parse_list(host.text(base + "/cpulist")),
+                    "memory_bytes": int(total.group(1)) * 1024 if total else None,
+                }
+            )
+    return sorted(nodes, key=lambda node: node["id"])
+
+
+def memory(host):
+    """Memory and swap of the host in bytes."""
+    values = dict(re.findall(r"^(\w+):\s+([0-9]+) kB", host.text("/proc/meminfo") or "", re.M))
+    if "MemTotal" not in values:
+        host.findings.append("memory: /proc/meminfo has no MemTotal")
+        return {}
+    return {
+        "total_bytes": int(values["MemTotal"]) * 1024,
+        "available_bytes": int(values.get("MemAvailable", 0)) * 1024,
+        "swap_bytes": int(values.get("SwapTotal", 0)) * 1024,
+    }
+
+
+def addresses():
+    """IP addresses by interface index, asked of the kernel (rtnetlink, RTM_GETADDR): no tool needs to be there."""
+    found = {}
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as link:
+        link.settimeout(2)
+        # nlmsghdr: length, RTM_GETADDR, NLM_F_REQUEST | NLM_F_DUMP, sequence, pid; ifaddrmsg: all zero, every family.
+        link.send(struct.pack("=IHHII", 24, 22, 0x301, 1, 0) + b"\0" * 8)
+        while True:
+            data = link.recv(1 << 18)
+            while len(data) >= 16:
+                length, kind = struct.unpack_from("=IH", data)
+                if kind in (2, 3) or length < 16:  # NLMSG_ERROR, NLMSG_DONE
+                    return found
+                if kind == 20:  # RTM_NEWADDR
+                    family_, prefix, _flags, _scope, index = struct.unpack_from("=BBBBI", data, 16)
+                    text = _address(data[24:length], family_)
+                    if text:
+                        found.setdefault(index, []).append("{}/{}".format(text, prefix))
+                data = data[(length + 3) & ~3 :]
+
+
+def _address(attributes, family_):
+    """The address among rtnetlink attributes: IFA_LOCAL where there is one, else IFA_ADDRESS."""
+    values = {}
+    while len(attributes) >= 4:
+        length, kind = struct.unpack_from("=HH", attributes)
+        if length < 4:
+            break
+        values[kind] = attributes[4:length]
+        attributes = attributes[(length + 3) & ~3 :]
+    raw = values.get(2, values.get(1))
+    if raw is None or family_ not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    return socket.inet_ntop(family_, raw)
+
+
+def interfaces(host, ask=addresses):
+    """Network interfaces with their addresses, MTU and state. ``ask`` gives addresses by interface index."""
+    by_index = ask()
+    found = []
+    for name in host.names("/sys/class/net"):
+        base = "/sys/class/net/" + name
+        index = host.number(base + "/ifindex")
+        if index is None:
+            continue
+        found.append(
+            {
+                "name": name,
+                "addresses": by_index.get(index, []),
+                "mac": host.text(base + "/address") or "",
+                "mtu": host.number(base + "/mtu"),
+                "state": host.text(base + "/operstate") or "",
+            }
+        )
+    return found
+
+
+def _hex_address(text):
+    """An address of /proc/net/tcp[6]: words of four bytes in the host's byte order."""
+    raw = b"".join(struct.pack("=I", int(text[i : i + 8], 16)) for i in range(0, len(text), 8))
+    return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
+
+
+def listening(host):
+    """TCP ports that something listens on, with process and systemd unit where they can be seen."""
+    sockets = {}
+    for table in ("tcp", "tcp6"):
+        for line in (host.text("/proc/net/" + table) or "").splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == LISTEN:
+                address, _, port = fields[1].partition(":")
+                sockets[fields[9]] = {"address": _hex_address(address), "port": int(port, 16), "process": "", "unit": ""}
+    open_ = dict(sockets)
+    for pid in host.names("/proc"):
+        if not open_:
+            break
+        if not pid.isdigit():
+            continue
+        base = "/proc/{}/fd".format(pid)
+        for fd in host.names(base):
+            try:
+                target = os.readlink(host.path(base + "/" + fd))
+            except OSError:
+                continue
+            if target.startswith("socket:[") and target[8:-1] in open_:
+                entry = open_.pop(target[8:-1])
+                entry["process"] = host.text("/proc/{}/comm".format(pid)) or ""
+                entry["unit"] = unit_of(host.text("/proc/{}/cgroup".format(pid)) or "")
+    return sorted(sockets.values(), key=lambda entry: (entry["port"], entry["address"]))
+
+
+def unit_of(cgroup):
+    """The systemd unit in the text of /proc/<pid>/cgroup (either version of cgroups)."""
+    for line in cgroup.splitlines():
+        for part in reversed(line.rpartition(":")[2].split("/")):
+            if part.endswith((".service", ".scope")):
+                return part.replace("\\x2d", "-")
+    return ""
+
+
+def disks(host):
+    """Free and total bytes of the file systems that hold runtimes and models."""
+    found = {}
+    for name in ("/opt", "/var/lib"):
+        path = host.path(name)
+        while not os.path.exists(path):
+            path = os.path.dirname(path)
+        stat = os.statvfs(path)
+        found[name] = {"free_bytes": stat.f_bavail * stat.f_frsize, "total_bytes": stat.f_blocks * stat.f_frsize}
+    return found
+
+
+def huge_pages(host):
+    """Transparent huge pages (the chosen mode) and reserved huge pages by size in bytes."""
+    mode = re.search(r"\[(\w+)\]", host.text("/sys/kernel/mm/transparent_hugepage/enabled") or "")
+    reserved = {}
+    for name in host.names("/sys/kernel/mm/hugepages"):
+        match = re.fullmatch(r"hugepages-([0-9]+)kB", name)
+        if match:
+            size = str(int(match.group(1)) * 1024)
+            reserved[size] = host.number("/sys/kernel/mm/hugepages/{}/nr_hugepages".format(name)) or 0
+    return {"transparent": mode.group(1) if mode else None, "reserved": reserved}
+
+
+def selinux(host):
+    """``enforcing``, ``permissive`` or ``disabled``."""
+    return {"1": "enforcing", "0": "permissive"}.get(host.text("/sys/fs/selinux/enforce") or "", "disabled")
+
+
+def engine_units(host):
+    """Loaded ``vllm-engine@`` units with their states."""
+    if host.root != "/" or not os.path.exists("/run/systemd/system"):
+        return []
+    command = ["systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", "vllm-engine@*"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=10, check=False)
+    found = []
+    for line in done.stdout.decode("utf-8", "replace").splitlines():
+        fields = line.split(None, 4)
+        if len(fields) >= 4:
+            found.append({"unit": fields[0], "load": fields[1], "active": fields[2], "sub": fields[3]})
+    return found
+
+
+def glibc(_host):
+    """Version of the C library that programs of this host run with."""
+    return (os.confstr("CS_GNU_LIBC_VERSION") or "").replace("glibc", "").strip()
+
+
+def system_python(host):
+    """The host's own python3: its path and the version in the name of what it links to."""
+    path = host.path("/usr/bin/python3")
+    if not os.path.exists(path):
+        return None
+    match = re.search(r"python(3\.[0-9]+)", os.path.realpath(path))
+    return {"path": "/usr/bin/python3", "version": match.group(1) if match else ""}
+
+
+def discover(root="/"):
+    """All facts of the host: ``{"fleet": {...}, "pkg_mgr": ..., "os_family": ..., ...}`` for ``ansible_facts``."""
+    host = Host(root)
+    uname = os.uname()
+    os_ = host.part("os", operating_system, {"id": "", "id_like": "", "name": "", "version_id": "", "codename": "", "pretty_name": ""})
+    os_family = family(os_)
+    manager = host.part("package_manager", lambda h: package_manager(h, os_family), "unknown")
+    fleet = {
+        "usable_python": True,
+        "os": os_,
+        "kernel": uname.release,
+        "arch": uname.machine,
+        "glibc": host.part("glibc", glibc, ""),
+        "page_size": host.part("page_size", lambda _h: os.sysconf("SC_PAGE_SIZE")),
+        "system_python": host.part("system_python", system_python),
+        "cpu": host.part("cpu", cpu, {"count": 1, "online": "", "model": "", "flags": []}),
+        "virtual": host.part("virtual", virtual, False),
+        "numa": host.part("numa", numa, []),
+        "memory": host.part("memory", memory, {}),
+        "interfaces": host.part("interfaces", interfaces, []),
+        "listening": host.part("listening", listening, []),
+        "disks": host.part("disks", disks, {}),
+        "huge_pages": host.part("huge_pages", huge_pages, {}),
+        "selinux": host.part("selinux", selinux, "disabled"),
+        "engine_units": host.part("engine_units", engine_units, []),
+        "package_manager": manager,
+    }
+    fleet["findings"] = host.findings
+    return {
+        "fleet": fleet,
+        "pkg_mgr": manager,
+        "os_family": os_family,
+        "distribution": DISTRIBUTIONS.get(os_["name"], os_["name"]),
+        "distribution_version": os_["version_id"],
+        "distribution_major_version": re.split(r"[. ]", os_["version_id"])[0],
+        "distribution_release": os_["codename"],
+        "architecture": uname.machine,
+        "kernel": uname.release,
+        "service_mgr": "systemd" if host.exists("/run/systemd/system") else "unknown",
+    }
