@@ -36,18 +36,40 @@ USERS = {
     "chrony": ("_chrony", "/var/lib/chrony"),
     "tcpdump": ("tcpdump", "/nonexistent"),
 }
-# What the base has, by openEuler's names: (name, file whose presence is meant)
-BASE = (
-    ("bash", "/usr/bin/bash"), ("ca-certificates", "/etc/ssl/certs/ca-certificates.crt"), ("coreutils", "/usr/bin/ls"),
-    ("curl", "/usr/bin/curl"), ("dbus", "/usr/bin/dbus-daemon"), ("dnf", "/usr/bin/dnf"), ("findutils", "/usr/bin/find"),
-    ("gawk", "/usr/bin/awk"), ("glibc", "/usr/bin/ldd"), ("grep", "/usr/bin/grep"), ("gzip", "/usr/bin/gzip"),
-    ("iproute", "/usr/sbin/ip"), ("iputils", "/usr/bin/ping"), ("kmod", "/usr/bin/kmod"), ("less", "/usr/bin/less"),
-    ("openssh-server", "/usr/sbin/sshd"), ("openssh-clients", "/usr/bin/ssh"), ("pam", "/etc/pam.d"),
-    ("procps-ng", "/usr/bin/ps"), ("python3", "/usr/bin/python3"), ("rpm", "/usr/bin/rpm"), ("rsync", "/usr/bin/rsync"),
-    ("sed", "/usr/bin/sed"), ("shadow", "/usr/sbin/useradd"), ("sudo", "/usr/bin/sudo"), ("systemd", "/usr/lib/systemd/systemd"),
-    ("systemd-udev", "/usr/bin/udevadm"), ("tar", "/usr/bin/tar"), ("tzdata", "/usr/share/zoneinfo"),
-    ("util-linux", "/usr/bin/mount"), ("hostname", "/usr/bin/hostname"),
-)  # fmt: skip
+# What the base has, by openEuler's names, with the programs that stand for it.
+BASE = {
+    "bash": ("/usr/bin/bash", "/usr/bin/sh"),
+    "ca-certificates": (),
+    "coreutils": ("/usr/bin/ls", "/usr/bin/env"),
+    "curl": ("/usr/bin/curl",),
+    "dbus": ("/usr/bin/dbus-daemon",),
+    "dnf": ("/usr/bin/dnf",),
+    "findutils": ("/usr/bin/find",),
+    "gawk": ("/usr/bin/awk",),
+    "glibc": ("/usr/sbin/ldconfig",),
+    "grep": ("/usr/bin/grep",),
+    "gzip": ("/usr/bin/gzip",),
+    "hostname": ("/usr/bin/hostname",),
+    "iproute": ("/usr/sbin/ip",),
+    "iputils": ("/usr/bin/ping",),
+    "kmod": ("/usr/sbin/modprobe",),
+    "less": ("/usr/bin/less",),
+    "openssh-clients": ("/usr/bin/ssh",),
+    "openssh-server": ("/usr/sbin/sshd",),
+    "pam": (),
+    "procps-ng": ("/usr/bin/ps", "/usr/sbin/sysctl"),
+    "python3": ("/usr/bin/python3",),
+    "rpm": ("/usr/bin/rpm",),
+    "rsync": ("/usr/bin/rsync",),
+    "sed": ("/usr/bin/sed",),
+    "shadow": ("/usr/sbin/useradd",),
+    "sudo": ("/usr/bin/sudo",),
+    "systemd": ("/usr/bin/systemctl",),
+    "systemd-udev": ("/usr/bin/udevadm",),
+    "tar": ("/usr/bin/tar",),
+    "tzdata": (),
+    "util-linux": ("/usr/bin/mount",),
+}
 RELEASES = {"openEuler-release": "22.03", "kylin-release": "10"}
 
 
@@ -182,9 +204,12 @@ def _file_line(file: str) -> str:
 def base_spec() -> str:
     """Packages without files for what the base has, and one for each release."""
     parts = [_HEAD]
-    for name, file in BASE:
+    for name, programs in BASE.items():
+        # A merged /usr: each program has two names, and packages ask for either.
+        files = [place for program in programs for place in (program, program.removeprefix("/usr"))]
+        provides = "".join(f"Provides: {file}\n" for file in files)
         parts.append(
-            f"%package -n {name}\nSummary: {name} of the base\nBuildArch: noarch\nProvides: {file}\n"
+            f"%package -n {name}\nSummary: {name} of the base\nBuildArch: noarch\n{provides}"
             f"%description -n {name}\n{name} of the base.\n%files -n {name}\n"
         )
     for name, version in RELEASES.items():
