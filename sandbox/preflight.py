@@ -70,23 +70,32 @@ def programs() -> None:
     )
 
 
-def disk(hosts: int, cold: bool) -> None:
-    need = hosts * _HOST_NEED + (_IMAGES_NEED if cold else 0)
-    problems = []
-    for directory, amount in ((paths.CACHE, need if cold else 0), (paths.STATE, hosts * _HOST_NEED)):
-        place = directory
-        while not place.exists():
-            place = place.parent
-        free = shutil.disk_usage(place).free
-        if free < amount:
-            problems.append(
-                Problem(
-                    str(directory),
-                    f"{free / _GIB:.1f} GiB free on the file system of {place}",
-                    f"{amount / _GIB:.1f} GiB are needed for {hosts} hosts",
-                    "free space there, or bind a larger directory to that path",
-                )
-            )
+def disk_for(directory: Path, need: int, purpose: str) -> None:
+    place = directory
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < need:
+        raise fail(
+            str(directory),
+            f"{free / _GIB:.1f} GiB free on the file system of {place}",
+            f"{need / _GIB:.1f} GiB are needed for {purpose}",
+            "free space there, or bind a larger directory to that path",
+        )
+
+
+def disk(hosts: int, *, cold: bool) -> None:
+    problems: list[Problem] = []
+    # On one file system both would count on the same free space.
+    images = _IMAGES_NEED if cold else 0
+    for directory, need, purpose in (
+        (paths.CACHE, images + hosts * _HOST_NEED, "images of hosts"),
+        (paths.STATE, hosts * _HOST_NEED, f"disks of {hosts} hosts"),
+    ):
+        try:
+            disk_for(directory, need, purpose)
+        except SandboxError as error:
+            problems += error.problems
     if problems:
         raise SandboxError(problems)
 

@@ -55,7 +55,7 @@ def find() -> Path:
     tried.append(str(pyenv / "3.7*"))
     if uv:
         where = paths.CACHE / "python37"
-        command = [uv, "python", "install", "--no-progress", "--no-bin", "--install-dir", where, "3.7"]
+        command: list[str | Path] = [uv, "python", "install", "--no-progress", "--no-bin", "--install-dir", where, "3.7"]
         run(command, limit=300, purpose="uv python install", check=False)
         for python in sorted(where.glob("*/bin/python3.7")):
             if prefix := _base_prefix(python):
