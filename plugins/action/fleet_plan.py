@@ -46,7 +46,12 @@ class ActionModule(ActionBase):
         }
         if self._task.diff:
             result["diff"] = [
-                {"before_header": "plan (last)", "after_header": "plan (now)", "before": text(before), "after": text(after)}
+                {
+                    "before_header": "plan (last)",
+                    "after_header": "plan (now)",
+                    "before": text(before),
+                    "after": text(after),
+                }
             ]
         return result
 

@@ -28,7 +28,9 @@ class Artifact(Strict):
     """One set of files of a model version."""
 
     source: str = Field(description="Where the files are: file:///absolute/path on the controller.", min_length=1)
-    manifest: str | None = Field(default=None, description="sha256 of the manifest of all files, 64 hexadecimal digits.")
+    manifest: str | None = Field(
+        default=None, description="sha256 of the manifest of all files, 64 hexadecimal digits."
+    )
 
 
 class ModelVersion(Strict):
@@ -62,7 +64,8 @@ class Deployment(Strict):
         default=None, ge=1 << 20, description="MemoryMax of each engine's unit, bytes; unset: no limit."
     )
     engine: dict[str, Any] = Field(
-        default_factory=dict, description="Options of `vllm serve`, with underscores or dashes, without what the plan decides."
+        default_factory=dict,
+        description="Options of `vllm serve`, with underscores or dashes, without what the plan decides.",
     )
     environment: dict[str, str] = Field(default_factory=dict, description="Environment of the engines.")
 
@@ -114,7 +117,8 @@ class Contract(Strict):
         default=False, description="Engine hosts share /opt/vllm-fleet/runtimes: one host builds for all."
     )
     fleet_state_dir: str | None = Field(
-        default=None, description="Directory on the controller for plans, facts and run records; unset: .fleet/<inventory name>."
+        default=None,
+        description="Directory on the controller for plans, facts and run records; unset: .fleet/<inventory name>.",
     )
 
 
@@ -216,7 +220,9 @@ def salvage(model: type[T], data: Any, prefix: tuple[str | int, ...]) -> tuple[T
             return model.model_validate(rest), problems
         except ValidationError as error:
             details = error.errors(include_url=False)
-            problems += [to_problem(model, prefix, detail) for detail in details if detail["type"] != "missing" or _ == 0]
+            problems += [
+                to_problem(model, prefix, detail) for detail in details if detail["type"] != "missing" or _ == 0
+            ]
             if any(detail["type"] == "missing" for detail in details):
                 rest_before = repr(rest)
             else:
@@ -278,10 +284,18 @@ def parse(variables: Mapping[str, Any]) -> tuple[Parsed, list[Problem]]:
         problems += found
     version, shared = variables.get("fleet_vllm_version"), variables.get("fleet_shared_runtimes", False)
     if version is not None and not isinstance(version, str):
-        problems.append(problem("INV-004", "fleet_vllm_version", version, expected=_TYPES["string"][0], expected_zh=_TYPES["string"][1]))
+        problems.append(
+            problem(
+                "INV-004", "fleet_vllm_version", version, expected=_TYPES["string"][0], expected_zh=_TYPES["string"][1]
+            )
+        )
         version = None
     if not isinstance(shared, bool):
-        problems.append(problem("INV-004", "fleet_shared_runtimes", shared, expected=_TYPES["bool"][0], expected_zh=_TYPES["bool"][1]))
+        problems.append(
+            problem(
+                "INV-004", "fleet_shared_runtimes", shared, expected=_TYPES["bool"][0], expected_zh=_TYPES["bool"][1]
+            )
+        )
         shared = False
     parsed = Parsed(
         models=models,

@@ -34,7 +34,10 @@ OWNED_OPTIONS: dict[str, tuple[str, str]] = {
 
 #: Environment that the plan writes, and how an operator influences it.
 OWNED_ENVIRONMENT: dict[str, tuple[str, str]] = {
-    "HF_HUB_OFFLINE": ("engines never fetch models; declare them in fleet_models", "引擎不会下载模型; 请在 fleet_models 中声明"),
+    "HF_HUB_OFFLINE": (
+        "engines never fetch models; declare them in fleet_models",
+        "引擎不会下载模型; 请在 fleet_models 中声明",
+    ),
     "VLLM_NO_USAGE_STATS": ("engines report nothing to anyone", "引擎不向任何人上报信息"),
     "VLLM_DO_NOT_TRACK": ("engines report nothing to anyone", "引擎不向任何人上报信息"),
     "VLLM_CPU_OMP_THREADS_BIND": ("set cpus_per_engine of the deployment", "请设置部署的 cpus_per_engine"),
@@ -98,7 +101,9 @@ def check_engine(prefix: tuple[str | int, ...], engine: Mapping[str, Any], vllm:
             found.append(problem("SVC-007", path, value, instead=instead, instead_zh=instead_zh))
         elif option in removed:
             row = removed[option]
-            found.append(problem("SVC-008", path, value, vllm=vllm, instead=row["instead"], instead_zh=row["instead_zh"]))
+            found.append(
+                problem("SVC-008", path, value, vllm=vllm, instead=row["instead"], instead_zh=row["instead_zh"])
+            )
         elif SECRET_NAME.search(name):
             found.append(problem("SVC-009", path, None))
         elif options and option not in options:
@@ -140,14 +145,19 @@ def check_environment(prefix: tuple[str | int, ...], environment: Mapping[str, s
         elif not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or re.search(r"[\x00-\x1f]", environment[name]):
             found.append(
                 problem(
-                    "INV-006", path, environment[name], expected="a name of letters, digits and underscores with one line of text",
+                    "INV-006",
+                    path,
+                    environment[name],
+                    expected="a name of letters, digits and underscores with one line of text",
                     expected_zh="为由字母, 数字和下划线组成的名称, 且值为单行文本",
                 )
             )
     return found
 
 
-def check_on_cpu(prefix: tuple[str | int, ...], deployment: Deployment, host: str, facts: HostFacts, vllm: str) -> list[Problem]:
+def check_on_cpu(
+    prefix: tuple[str | int, ...], deployment: Deployment, host: str, facts: HostFacts, vllm: str
+) -> list[Problem]:
     """Faults of a deployment on a host that runs it on its CPU."""
     found: list[Problem] = []
     if deployment.tensor_parallel != 1:
@@ -158,19 +168,30 @@ def check_on_cpu(prefix: tuple[str | int, ...], deployment: Deployment, host: st
             _, reason, reason_zh, instead, instead_zh = REFUSED_ON_CPU[option]
             found.append(
                 problem(
-                    "SVC-016", path, value, vllm=vllm, reason=reason, reason_zh=reason_zh, instead=instead, instead_zh=instead_zh
+                    "SVC-016",
+                    path,
+                    value,
+                    vllm=vllm,
+                    reason=reason,
+                    reason_zh=reason_zh,
+                    instead=instead,
+                    instead_zh=instead_zh,
                 )
             )
         if option == "dtype" and str(value).lower() in ("bfloat16", "bf16"):
             flags = BF16_FLAGS.get(facts.arch, ())
             if not facts.cpu_flags.intersection(flags):
-                found.append(problem("SVC-011", path, value, host=host, needed=" / ".join(flags) or "none on this architecture"))
+                found.append(
+                    problem("SVC-011", path, value, host=host, needed=" / ".join(flags) or "none on this architecture")
+                )
             elif facts.virtual:
                 found.append(problem("SVC-012", path, value, host=host))
     return found
 
 
-def settings(service: Service, deployment: Deployment, served_name: str, model_path: str, address: str, port: int) -> dict[str, Any]:
+def settings(
+    service: Service, deployment: Deployment, served_name: str, model_path: str, address: str, port: int
+) -> dict[str, Any]:
     """Everything for ``vllm serve --config``, keys as long options without the leading dashes."""
     own: dict[str, Any] = {
         "model": model_path,

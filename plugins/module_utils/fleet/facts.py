@@ -63,10 +63,14 @@ class HostFacts:
             numa={int(n["id"]): tuple(n.get("cpus") or ()) for n in data.get("numa") or []},
             memory_bytes=memory.get("total_bytes"),
             interfaces={
-                str(i["name"]): tuple(i.get("addresses") or ()) for i in data.get("interfaces") or [] if i.get("name") != "lo"
+                str(i["name"]): tuple(i.get("addresses") or ())
+                for i in data.get("interfaces") or []
+                if i.get("name") != "lo"
             },
             listeners=tuple(
-                Listener(int(x["port"]), str(x.get("address") or ""), str(x.get("process") or ""), str(x.get("unit") or ""))
+                Listener(
+                    int(x["port"]), str(x.get("address") or ""), str(x.get("process") or ""), str(x.get("unit") or "")
+                )
                 for x in listening
             ),
             disk_read_bytes_per_second=data.get("disk_read_bytes_per_second"),

@@ -15,7 +15,8 @@ from .rules import source_path
 
 SECRET = "fleet_engine_api_key"
 PLACEHOLDER = re.compile(
-    r"change.?me|replace.?me|placeholder|your.?(?:key|secret)|\Aexample|\A(?:password|secret|test|demo)|\A(.)\1*\Z|\s", re.IGNORECASE
+    r"change.?me|replace.?me|placeholder|your.?(?:key|secret)|\Aexample|\A(?:password|secret|test|demo)|\A(.)\1*\Z|\s",
+    re.IGNORECASE,
 )
 ONE_VARIABLE = re.compile(r"\s*\{\{\s*(\w+)\s*\}\}\s*\Z")
 

@@ -8,7 +8,7 @@ from . import engine_settings, gateway_plan
 from .contract import Artifact, Parsed
 from .facts import HostFacts
 from .inventory import Inventory
-from .placement import Placed, Pinned, pin, place
+from .placement import Pinned, Placed, pin, place
 from .plan import Engine, Model, Plan, Runtime, Slice
 from .problems import Problem, errors, in_order, path_of, problem
 from .rules import address_of, check_inventory
@@ -91,7 +91,9 @@ def _choose(host: str, facts: HostFacts, vllm: str, matrix: Matrix) -> tuple[Ver
         known = ", ".join(s.id for s in matrix.sets)
         value = f"{facts.arch}, vLLM {vllm}"
         return None, [
-            problem("HOST-003", path_of(("hosts", host)), value, backend=backend, arch=facts.arch, vllm=vllm, known=known)
+            problem(
+                "HOST-003", path_of(("hosts", host)), value, backend=backend, arch=facts.arch, vllm=vllm, known=known
+            )
         ]
     return row, check_set(host, facts, row)
 
@@ -101,7 +103,9 @@ def _check_host(host: str, facts: HostFacts, address: str | None, matrix: Matrix
     if facts.age_seconds > OLD_FACTS_SECONDS:
         found.append(problem("HOST-008", path_of(("hosts", host)), None, age=age_text(facts.age_seconds)))
     if address is not None and facts.interfaces and not facts.has_address(address):
-        found.append(problem("HOST-009", path_of(("hosts", host, "ansible_host")), address, found=facts.addresses_text()))
+        found.append(
+            problem("HOST-009", path_of(("hosts", host, "ansible_host")), address, found=facts.addresses_text())
+        )
     return found
 
 
@@ -125,7 +129,14 @@ def _check_engines(host: str, engines: list[Placed], facts: HostFacts, vllm: str
                 path = path_of(("fleet_services", engine.service_name, "port"))
                 where = path_of(("hosts", host, f"port {engine.port}"))
                 found.append(
-                    problem("HOST-006", f"{path} on {where}", engine.port, port=engine.port, engine=engine.name, holder=listener.holder)
+                    problem(
+                        "HOST-006",
+                        f"{path} on {where}",
+                        engine.port,
+                        port=engine.port,
+                        engine=engine.name,
+                        holder=listener.holder,
+                    )
                 )
                 break
     wanted_cpus = sum(e.deployment.cpus_per_engine or 0 for e in engines)
@@ -135,13 +146,17 @@ def _check_engines(host: str, engines: list[Placed], facts: HostFacts, vllm: str
     wanted_memory = sum(_memory(e) for e in engines)
     if facts.memory_bytes is not None and wanted_memory > facts.memory_bytes:
         path = path_of((*engines[0].prefix, "memory_max_bytes"))
-        found.append(problem("SVC-018", path, wanted_memory, host=host, wanted=wanted_memory, available=facts.memory_bytes))
+        found.append(
+            problem("SVC-018", path, wanted_memory, host=host, wanted=wanted_memory, available=facts.memory_bytes)
+        )
     return found
 
 
 def _memory(engine: Placed) -> int:
     """Bytes that the inventory itself claims for an engine."""
-    cache = engine.deployment.engine.get("kv_cache_memory_bytes", engine.deployment.engine.get("kv-cache-memory-bytes", 0))
+    cache = engine.deployment.engine.get(
+        "kv_cache_memory_bytes", engine.deployment.engine.get("kv-cache-memory-bytes", 0)
+    )
     return max(engine.deployment.memory_max_bytes or 0, cache if isinstance(cache, int) else 0)
 
 
@@ -155,7 +170,12 @@ def _check_gateway_ports(host: str, parsed: Parsed, facts: HostFacts) -> list[Pr
                 where = path_of(("hosts", host, f"port {number}"))
                 found.append(
                     problem(
-                        "HOST-007", f"fleet_gateway.{label} on {where}", number, port=number, name=label, holder=listener.holder
+                        "HOST-007",
+                        f"fleet_gateway.{label} on {where}",
+                        number,
+                        port=number,
+                        name=label,
+                        holder=listener.holder,
                     )
                 )
                 break
@@ -192,7 +212,9 @@ def _models(engines: list[Placed], parsed: Parsed, row: VersionSet | None) -> li
     for engine in engines:
         name, artifact = _artifact(engine, parsed, row)
         path = _model_path(engine, name)
-        models[path] = Model(engine.service.model, engine.service.version, name, artifact.source, artifact.manifest, path)
+        models[path] = Model(
+            engine.service.model, engine.service.version, name, artifact.source, artifact.manifest, path
+        )
     return [models[path] for path in sorted(models)]
 
 
@@ -208,7 +230,13 @@ def _engines(
 
 
 def _engine(
-    engine: Placed, pinned: Pinned, parsed: Parsed, row: VersionSet, facts: HostFacts, address: str, inventory: Inventory
+    engine: Placed,
+    pinned: Pinned,
+    parsed: Parsed,
+    row: VersionSet,
+    facts: HostFacts,
+    address: str,
+    inventory: Inventory,
 ) -> Engine:
     service, deployment = engine.service, engine.deployment
     artifact_name, artifact = _artifact(engine, parsed, row)
@@ -230,7 +258,9 @@ def _engine(
         cpus=pinned.cpus,
         numa_nodes=pinned.numa_nodes,
         memory_max_bytes=deployment.memory_max_bytes,
-        start_timeout_seconds=engine_settings.start_timeout(seen.weight_bytes if seen else 0, facts.disk_read_bytes_per_second),
+        start_timeout_seconds=engine_settings.start_timeout(
+            seen.weight_bytes if seen else 0, facts.disk_read_bytes_per_second
+        ),
         shutdown_timeout_seconds=service.shutdown_timeout_seconds,
         stop_timeout_seconds=engine_settings.stop_timeout(service.shutdown_timeout_seconds),
         max_request_seconds=service.max_request_seconds,

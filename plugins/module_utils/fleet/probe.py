@@ -9,11 +9,16 @@ import re
 import shlex
 from typing import Any
 
-from .target.discover import Host, cpu, family, memory, parse_list
+from .target.discover import Host, cpu, family, memory
 
 OWN_PYTHON = "/opt/vllm-fleet/python/bin/python3"
 #: The system's own first: package managers' Python bindings are for it. Ours last: it is there for hosts without.
-CANDIDATES = ("/usr/bin/python3", *(f"/usr/bin/python3.{minor}" for minor in range(14, 8, -1)), "/usr/local/bin/python3", OWN_PYTHON)
+CANDIDATES = (
+    "/usr/bin/python3",
+    *(f"/usr/bin/python3.{minor}" for minor in range(14, 8, -1)),
+    "/usr/local/bin/python3",
+    OWN_PYTHON,
+)
 MARK = "@@fleet@@"
 
 _SCRIPT = r"""
@@ -38,11 +43,11 @@ def script(named: str = "") -> str:
     return _SCRIPT.replace("@CANDIDATES@", " ".join(shlex.quote(c) for c in candidates)).replace("@MARK@", MARK)
 
 
-class _Files(Host):  # type: ignore[misc, no-untyped-call]
+class _Files(Host):
     """A host of which only some files are known."""
 
     def __init__(self, files: dict[str, str]) -> None:
-        super().__init__("/nonexistent")  # type: ignore[no-untyped-call]
+        super().__init__("/nonexistent")
         self.files = files
 
     def text(self, name: str, default: str | None = None) -> str | None:
@@ -83,10 +88,10 @@ def parse(output: str) -> tuple[str | None, dict[str, Any]]:
         "arch": values.get("arch", ""),
         "glibc": re.sub(r"^glibc\s*", "", values.get("glibc", "")),
         "page_size": int(page_size) if page_size.isdigit() else None,
-        "cpu": cpu(host),  # type: ignore[no-untyped-call]
-        "memory": memory(host),  # type: ignore[no-untyped-call]
+        "cpu": cpu(host),
+        "memory": memory(host),
         "interfaces": [{"name": name, "addresses": texts} for name, texts in sorted(addresses.items())],
-        "os_family": family(os_),  # type: ignore[no-untyped-call]
+        "os_family": family(os_),
         "findings": ["no usable Python: only what a shell can tell is known"],
     }
 
@@ -95,5 +100,5 @@ def operating(host: Host) -> dict[str, str]:
     """The operating system from the files that the probe sent."""
     from .target.discover import operating_system
 
-    found: dict[str, str] = operating_system(host)  # type: ignore[no-untyped-call]
+    found: dict[str, str] = operating_system(host)
     return found

@@ -127,8 +127,8 @@ RULES: dict[str, Rule] = {
         "error",
         "the secret between gateways and engines must be defined",
         "必须定义网关与引擎之间的密钥",
-        "put it into a vault file and set {name}: \"{{{{ vault_{name} }}}}\"",
-        "将其放入 vault 文件并设置 {name}: \"{{{{ vault_{name} }}}}\"",
+        'put it into a vault file and set {name}: "{{{{ vault_{name} }}}}"',
+        '将其放入 vault 文件并设置 {name}: "{{{{ vault_{name} }}}}"',
     ),
     "INV-012": Rule(
         "error",
@@ -312,8 +312,8 @@ RULES: dict[str, Rule] = {
         "error",
         "at least one virtual address is required: clients reach the fleet by it",
         "至少需要一个虚拟地址: 客户端通过它访问集群",
-        "add vips: [\"<address>/<prefix length>\"], a free address of the gateways' network",
-        "请添加 vips: [\"<地址>/<前缀长度>\"], 使用网关网络中未占用的地址",
+        'add vips: ["<address>/<prefix length>"], a free address of the gateways\' network',
+        '请添加 vips: ["<地址>/<前缀长度>"], 使用网关网络中未占用的地址',
     ),
     "GW-004": Rule(
         "error",

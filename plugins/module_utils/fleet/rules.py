@@ -26,9 +26,7 @@ def check_inventory(inventory: Inventory, matrix: Matrix) -> tuple[Parsed, list[
     """All problems of the inventory alone, and what could be read of the contract."""
     parsed, problems = parse(inventory.variables)
     problems += inventory.found
-    problems += [
-        problem("INV-001", name, None, **hints(name, FLEET_VARIABLES)) for name in sorted(inventory.unknown)
-    ]
+    problems += [problem("INV-001", name, None, **hints(name, FLEET_VARIABLES)) for name in sorted(inventory.unknown)]
     problems += _check_hosts(inventory)
     problems += _check_secret(inventory)
     problems += _check_models(parsed, inventory)
@@ -114,7 +112,9 @@ def source_path(source: str) -> str | None:
 def _check_source(path: str, source: str, model: str, inventory: Inventory) -> list[Problem]:
     scheme = urlsplit(source).scheme
     if scheme and scheme not in SUPPORTED_SCHEMES:
-        return [problem("MOD-001", path, source, scheme=scheme, supported=", ".join(f"{s}://" for s in SUPPORTED_SCHEMES))]
+        return [
+            problem("MOD-001", path, source, scheme=scheme, supported=", ".join(f"{s}://" for s in SUPPORTED_SCHEMES))
+        ]
     if source_path(source) is None:
         return [problem("MOD-005", path, source, model=model)]
     seen = inventory.models_seen.get(source)
@@ -143,7 +143,13 @@ def _check_services(parsed: Parsed, inventory: Inventory, matrix: Matrix) -> lis
         client_name = service.served_model_name or service.model
         if client_name in served:
             found.append(
-                problem("SVC-015", path_of((*where, "served_model_name")), client_name, first=served[client_name], second=name)
+                problem(
+                    "SVC-015",
+                    path_of((*where, "served_model_name")),
+                    client_name,
+                    first=served[client_name],
+                    second=name,
+                )
             )
         served.setdefault(client_name, name)
         if all(d.tier == "standby" for d in service.deployments):
@@ -161,11 +167,18 @@ def _check_model_of(service: Service, where: tuple[str, ...], parsed: Parsed) ->
     if model is None:
         if service.model in parsed.declared_models:
             return []
-        return [problem("SVC-003", path_of((*where, "model")), service.model, **hints(service.model, parsed.declared_models))]
+        return [
+            problem(
+                "SVC-003", path_of((*where, "model")), service.model, **hints(service.model, parsed.declared_models)
+            )
+        ]
     if service.version not in model.versions:
         return [
             problem(
-                "SVC-004", path_of((*where, "version")), service.version, model=service.model,
+                "SVC-004",
+                path_of((*where, "version")),
+                service.version,
+                model=service.model,
                 **hints(service.version, model.versions),
             )
         ]
@@ -251,8 +264,13 @@ def _check_ports(parsed: Parsed, inventory: Inventory) -> list[Problem]:
                 if (owner, "range") not in reported:
                     reported.add((owner, "range"))
                     found.append(
-                        problem("INV-006", path_of(("fleet_services", engine.service_name, "port")), engine.port,
-                                expected="at most 65535 for the last engine of a host", expected_zh="使主机上最后一个引擎的端口不大于 65535")
+                        problem(
+                            "INV-006",
+                            path_of(("fleet_services", engine.service_name, "port")),
+                            engine.port,
+                            expected="at most 65535 for the last engine of a host",
+                            expected_zh="使主机上最后一个引擎的端口不大于 65535",
+                        )
                     )
             elif engine.port in holders:
                 found += _engine_port(host, engine, owner, holders, reported, placed[host])
@@ -269,12 +287,24 @@ def _free(used: Iterable[int], start: int) -> int:
 
 def _gateway_port(host: str, number: int, pair: tuple[str, str], holders: dict[int, str]) -> Problem:
     return problem(
-        "GW-010", pair[1], number, host=host, port=number, first=pair[0], second=pair[1], suggestion=_free(holders, number + 1)
+        "GW-010",
+        pair[1],
+        number,
+        host=host,
+        port=number,
+        first=pair[0],
+        second=pair[1],
+        suggestion=_free(holders, number + 1),
     )
 
 
 def _engine_port(
-    host: str, engine: Placed, owner: str, holders: dict[int, str], reported: set[tuple[str, str]], engines: list[Placed]
+    host: str,
+    engine: Placed,
+    owner: str,
+    holders: dict[int, str],
+    reported: set[tuple[str, str]],
+    engines: list[Placed],
 ) -> list[Problem]:
     first = holders[engine.port]
     if (first, owner) in reported:
@@ -283,4 +313,8 @@ def _engine_port(
     path = path_of(("fleet_services", engine.service_name, "port"))
     free = _free([*holders, *(e.port for e in engines)], engine.port + 1)
     code = "GW-010" if first.startswith("fleet_gateway") else "SVC-006"
-    return [problem(code, path, engine.service.port, host=host, port=engine.port, first=first, second=owner, suggestion=free)]
+    return [
+        problem(
+            code, path, engine.service.port, host=host, port=engine.port, first=first, second=owner, suggestion=free
+        )
+    ]

@@ -26,7 +26,13 @@ def inventory_name(sources: Iterable[str]) -> str:
             names.append("inline")
             continue
         path = Path(text)
-        name = path.parent.name if path.is_file() and path.stem in GENERIC_STEMS else path.stem if path.is_file() else path.name
+        name = (
+            path.parent.name
+            if path.is_file() and path.stem in GENERIC_STEMS
+            else path.stem
+            if path.is_file()
+            else path.name
+        )
         names.append(name or "inventory")
     return "+".join(names) or "none"
 
@@ -89,7 +95,10 @@ def write_plan(root: Path, plan: Plan) -> None:
 
 def write_facts(root: Path, host: str, facts: Mapping[str, Any]) -> None:
     """Record what was discovered on a host, and when."""
-    write_json(root / "facts" / f"{host}.json", {"host": host, "discovered_at": facts.get("discovered_at") or utc_now(), "facts": facts})
+    write_json(
+        root / "facts" / f"{host}.json",
+        {"host": host, "discovered_at": facts.get("discovered_at") or utc_now(), "facts": facts},
+    )
 
 
 def read_facts(root: Path, host: str) -> dict[str, Any] | None:

@@ -90,8 +90,14 @@ def check_system(host: str, facts: HostFacts, matrix: Matrix) -> list[Problem]:
         if facts.os_id == row["id"] and facts.os_version.startswith(row["version"]):
             return [
                 problem(
-                    "HOST-002", path, name, os=name, reason=row["reason"], reason_zh=row["reason_zh"],
-                    instead=row["instead"], instead_zh=row["instead_zh"],
+                    "HOST-002",
+                    path,
+                    name,
+                    os=name,
+                    reason=row["reason"],
+                    reason_zh=row["reason_zh"],
+                    instead=row["instead"],
+                    instead_zh=row["instead_zh"],
                 )
             ]
     for row in matrix.tried_systems:
@@ -103,8 +109,13 @@ def check_system(host: str, facts: HostFacts, matrix: Matrix) -> list[Problem]:
 
 def _desktop(path: str, name: str) -> Problem:
     return problem(
-        "HOST-002", path, name, os=name, reason="it is the desktop edition, whose packages differ from the server's",
-        reason_zh="这是桌面版, 其软件包与服务器版不同", instead="install the server edition (Kylin Linux Advanced Server)",
+        "HOST-002",
+        path,
+        name,
+        os=name,
+        reason="it is the desktop edition, whose packages differ from the server's",
+        reason_zh="这是桌面版, 其软件包与服务器版不同",
+        instead="install the server edition (Kylin Linux Advanced Server)",
         instead_zh="请安装服务器版(银河麒麟高级服务器操作系统)",
     )
 

@@ -11,28 +11,44 @@ import re
 import socket
 import struct
 import subprocess
+from typing import Any, Callable
 
 DEBIAN = {"debian", "ubuntu"}
 REDHAT = {"openeuler", "euleros", "kylin", "centos", "rhel", "rocky", "almalinux", "fedora", "anolis"}
 #: os-release NAME -> the name that Ansible's own facts use, where they differ.
-DISTRIBUTIONS = {"Debian GNU/Linux": "Debian", "CentOS Linux": "CentOS", "Rocky Linux": "Rocky", "Red Hat Enterprise Linux": "RedHat"}
+DISTRIBUTIONS = {
+    "Debian GNU/Linux": "Debian",
+    "CentOS Linux": "CentOS",
+    "Rocky Linux": "Rocky",
+    "Red Hat Enterprise Linux": "RedHat",
+}
 #: Virtual machines by the vendor string of their firmware.
-VIRTUAL_VENDORS = ("qemu", "kvm", "vmware", "xen", "microsoft corporation", "amazon ec2", "google", "openstack", "bochs")
+VIRTUAL_VENDORS = (
+    "qemu",
+    "kvm",
+    "vmware",
+    "xen",
+    "microsoft corporation",
+    "amazon ec2",
+    "google",
+    "openstack",
+    "bochs",
+)
 LISTEN = "0A"
 
 
 class Host:
     """One look at one host."""
 
-    def __init__(self, root="/"):
+    def __init__(self, root: str = "/") -> None:
         self.root = root
-        self.findings = []
+        self.findings: list[str] = []
 
-    def path(self, name):
+    def path(self, name: str) -> str:
         """A path inside the tree."""
         return os.path.join(self.root, name.lstrip("/"))
 
-    def text(self, name, default=None):
+    def text(self, name: str, default: str | None = None) -> str | None:
         """A file's text without surrounding space, or the default."""
         try:
             with open(self.path(name), encoding="utf-8", errors="replace") as file:
@@ -40,34 +56,34 @@ class Host:
         except OSError:
             return default
 
-    def number(self, name):
+    def number(self, name: str) -> int | None:
         """A file's number, or None."""
         text = self.text(name)
         return int(text) if text is not None and re.fullmatch(r"-?[0-9]+", text) else None
 
-    def names(self, name):
+    def names(self, name: str) -> list[str]:
         """The entries of a directory, or none."""
         try:
             return sorted(os.listdir(self.path(name)))
         except OSError:
             return []
 
-    def exists(self, name):
+    def exists(self, name: str) -> bool:
         """Whether something is there."""
         return os.path.exists(self.path(name))
 
-    def part(self, name, function, default=None):
+    def part(self, name: str, function: Callable[[Host], Any], default: Any = None) -> Any:
         """One piece of the facts; what goes wrong is noted."""
         try:
             return function(self)
         except Exception as error:  # a host may be broken in any way, and must still be described
-            self.findings.append("{}: {}: {}".format(name, type(error).__name__, error))
+            self.findings.append(f"{name}: {type(error).__name__}: {error}")
             return default
 
 
-def parse_list(text):
+def parse_list(text: str | None) -> list[int]:
     """CPUs of a kernel list: ``0-3,8`` is 0, 1, 2, 3, 8."""
-    numbers = []
+    numbers: list[int] = []
     for part in (text or "").split(","):
         first, _, last = part.strip().partition("-")
         if first:
@@ -75,7 +91,7 @@ def parse_list(text):
     return numbers
 
 
-def os_release(host):
+def os_release(host: Host) -> dict[str, str]:
     """os-release as a mapping with lower-case keys."""
     values = {}
     for line in (host.text("/etc/os-release") or host.text("/usr/lib/os-release") or "").splitlines():
@@ -85,7 +101,7 @@ def os_release(host):
     return values
 
 
-def operating_system(host):
+def operating_system(host: Host) -> dict[str, str]:
     """Names and version of the operating system."""
     values = os_release(host)
     if not values.get("id"):
@@ -100,7 +116,7 @@ def operating_system(host):
     }
 
 
-def family(os_):
+def family(os_: dict[str, str]) -> str:
     """Ansible's os_family: Debian or RedHat, or the system's own name."""
     likes = [os_["id"].lower()] + os_["id_like"].lower().split()
     # Kylin's desktop edition calls itself kylin but is like Debian: what it is like counts more than its name.
@@ -112,9 +128,11 @@ def family(os_):
     return os_["name"] or "Unknown"
 
 
-def package_manager(host, os_family):
+def package_manager(host: Host, os_family: str) -> str:
     """The package module for ansible.builtin.package: the family's own manager, if the host has it."""
-    wanted = {"Debian": ("apt-get",), "RedHat": ("dnf", "dnf5", "yum")}.get(os_family, ("apt-get", "dnf", "dnf5", "yum"))
+    wanted = {"Debian": ("apt-get",), "RedHat": ("dnf", "dnf5", "yum")}.get(
+        os_family, ("apt-get", "dnf", "dnf5", "yum")
+    )
     for name in wanted:
         for folder in ("/usr/bin", "/bin", "/usr/sbin"):
             tool = host.path(folder + "/" + name)
@@ -126,9 +144,10 @@ def package_manager(host, os_family):
     return "unknown"
 
 
-def cpu(host):
+def cpu(host: Host) -> dict[str, Any]:
     """Count, model and flags of the CPUs."""
-    count, model, flags, implementer, part = 0, "", [], "", ""
+    count, model, implementer, part = 0, "", "", ""
+    flags: list[str] = []
     for line in (host.text("/proc/cpuinfo") or "").splitlines():
         key, _, value = line.partition(":")
         key, value = key.strip(), value.strip()
@@ -148,22 +167,25 @@ def cpu(host):
     return {
         "count": count or len(parse_list(online)) or 1,
         "online": online or "",
-        "model": model or (implementer and "implementer {} part {}".format(implementer, part)) or "",
+        "model": model or (implementer and f"implementer {implementer} part {part}") or "",
         "flags": sorted(flags),
     }
 
 
-def virtual(host):
+def virtual(host: Host) -> bool:
     """Whether this is a virtual machine, as far as flags and firmware say."""
-    if " hypervisor " in " " + " ".join(re.findall(r"^flags\s*:(.*)$", host.text("/proc/cpuinfo") or "", re.M)[:1]) + " ":
+    if (
+        " hypervisor "
+        in " " + " ".join(re.findall(r"^flags\s*:(.*)$", host.text("/proc/cpuinfo") or "", re.M)[:1]) + " "
+    ):
         return True
     vendor = (host.text("/sys/class/dmi/id/sys_vendor") or "").lower()
     return any(vendor.startswith(name) for name in VIRTUAL_VENDORS)
 
 
-def numa(host):
+def numa(host: Host) -> list[dict[str, Any]]:
     """NUMA nodes with their CPUs and memory in bytes."""
-    nodes = []
+    nodes: list[dict[str, Any]] = []
     for name in host.names("/sys/devices/system/node"):
         match = re.fullmatch(r"node([0-9]+)", name)
         if match:
@@ -179,7 +201,7 @@ def numa(host):
     return sorted(nodes, key=lambda node: node["id"])
 
 
-def memory(host):
+def memory(host: Host) -> dict[str, int]:
     """Memory and swap of the host in bytes."""
     values = dict(re.findall(r"^(\w+):\s+([0-9]+) kB", host.text("/proc/meminfo") or "", re.M))
     if "MemTotal" not in values:
@@ -192,9 +214,9 @@ def memory(host):
     }
 
 
-def addresses():
+def addresses() -> dict[int, list[str]]:
     """IP addresses by interface index, asked of the kernel (rtnetlink, RTM_GETADDR): no tool needs to be there."""
-    found = {}
+    found: dict[int, list[str]] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as link:
         link.settimeout(2)
         # nlmsghdr: length, RTM_GETADDR, NLM_F_REQUEST | NLM_F_DUMP, sequence, pid; ifaddrmsg: all zero, every family.
@@ -209,11 +231,11 @@ def addresses():
                     family_, prefix, _flags, _scope, index = struct.unpack_from("=BBBBI", data, 16)
                     text = _address(data[24:length], family_)
                     if text:
-                        found.setdefault(index, []).append("{}/{}".format(text, prefix))
+                        found.setdefault(index, []).append(f"{text}/{prefix}")
                 data = data[(length + 3) & ~3 :]
 
 
-def _address(attributes, family_):
+def _address(attributes: bytes, family_: int) -> str | None:
     """The address among rtnetlink attributes: IFA_LOCAL where there is one, else IFA_ADDRESS."""
     values = {}
     while len(attributes) >= 4:
@@ -228,7 +250,7 @@ def _address(attributes, family_):
     return socket.inet_ntop(family_, raw)
 
 
-def interfaces(host, ask=addresses):
+def interfaces(host: Host, ask: Callable[[], dict[int, list[str]]] = addresses) -> list[dict[str, Any]]:
     """Network interfaces with their addresses, MTU and state. ``ask`` gives addresses by interface index."""
     by_index = ask()
     found = []
@@ -249,28 +271,33 @@ def interfaces(host, ask=addresses):
     return found
 
 
-def _hex_address(text):
+def _hex_address(text: str) -> str:
     """An address of /proc/net/tcp[6]: words of four bytes in the host's byte order."""
     raw = b"".join(struct.pack("=I", int(text[i : i + 8], 16)) for i in range(0, len(text), 8))
     return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
 
 
-def listening(host):
+def listening(host: Host) -> list[dict[str, Any]]:
     """TCP ports that something listens on, with process and systemd unit where they can be seen."""
-    sockets = {}
+    sockets: dict[str, dict[str, Any]] = {}
     for table in ("tcp", "tcp6"):
         for line in (host.text("/proc/net/" + table) or "").splitlines()[1:]:
             fields = line.split()
             if len(fields) > 9 and fields[3] == LISTEN:
                 address, _, port = fields[1].partition(":")
-                sockets[fields[9]] = {"address": _hex_address(address), "port": int(port, 16), "process": "", "unit": ""}
+                sockets[fields[9]] = {
+                    "address": _hex_address(address),
+                    "port": int(port, 16),
+                    "process": "",
+                    "unit": "",
+                }
     open_ = dict(sockets)
     for pid in host.names("/proc"):
         if not open_:
             break
         if not pid.isdigit():
             continue
-        base = "/proc/{}/fd".format(pid)
+        base = f"/proc/{pid}/fd"
         for fd in host.names(base):
             try:
                 target = os.readlink(host.path(base + "/" + fd))
@@ -278,12 +305,12 @@ def listening(host):
                 continue
             if target.startswith("socket:[") and target[8:-1] in open_:
                 entry = open_.pop(target[8:-1])
-                entry["process"] = host.text("/proc/{}/comm".format(pid)) or ""
-                entry["unit"] = unit_of(host.text("/proc/{}/cgroup".format(pid)) or "")
+                entry["process"] = host.text(f"/proc/{pid}/comm") or ""
+                entry["unit"] = unit_of(host.text(f"/proc/{pid}/cgroup") or "")
     return sorted(sockets.values(), key=lambda entry: (entry["port"], entry["address"]))
 
 
-def unit_of(cgroup):
+def unit_of(cgroup: str) -> str:
     """The systemd unit in the text of /proc/<pid>/cgroup (either version of cgroups)."""
     for line in cgroup.splitlines():
         for part in reversed(line.rpartition(":")[2].split("/")):
@@ -292,7 +319,7 @@ def unit_of(cgroup):
     return ""
 
 
-def disks(host):
+def disks(host: Host) -> dict[str, dict[str, int]]:
     """Free and total bytes of the file systems that hold runtimes and models."""
     found = {}
     for name in ("/opt", "/var/lib"):
@@ -304,7 +331,7 @@ def disks(host):
     return found
 
 
-def huge_pages(host):
+def huge_pages(host: Host) -> dict[str, Any]:
     """Transparent huge pages (the chosen mode) and reserved huge pages by size in bytes."""
     mode = re.search(r"\[(\w+)\]", host.text("/sys/kernel/mm/transparent_hugepage/enabled") or "")
     reserved = {}
@@ -312,16 +339,16 @@ def huge_pages(host):
         match = re.fullmatch(r"hugepages-([0-9]+)kB", name)
         if match:
             size = str(int(match.group(1)) * 1024)
-            reserved[size] = host.number("/sys/kernel/mm/hugepages/{}/nr_hugepages".format(name)) or 0
+            reserved[size] = host.number(f"/sys/kernel/mm/hugepages/{name}/nr_hugepages") or 0
     return {"transparent": mode.group(1) if mode else None, "reserved": reserved}
 
 
-def selinux(host):
+def selinux(host: Host) -> str:
     """``enforcing``, ``permissive`` or ``disabled``."""
     return {"1": "enforcing", "0": "permissive"}.get(host.text("/sys/fs/selinux/enforce") or "", "disabled")
 
 
-def engine_units(host):
+def engine_units(host: Host) -> list[dict[str, str]]:
     """Loaded ``vllm-engine@`` units with their states."""
     if host.root != "/" or not os.path.exists("/run/systemd/system"):
         return []
@@ -335,12 +362,12 @@ def engine_units(host):
     return found
 
 
-def glibc(_host):
+def glibc(_host: Host) -> str:
     """Version of the C library that programs of this host run with."""
     return (os.confstr("CS_GNU_LIBC_VERSION") or "").replace("glibc", "").strip()
 
 
-def system_python(host):
+def system_python(host: Host) -> dict[str, str] | None:
     """The host's own python3: its path and the version in the name of what it links to."""
     path = host.path("/usr/bin/python3")
     if not os.path.exists(path):
@@ -349,11 +376,15 @@ def system_python(host):
     return {"path": "/usr/bin/python3", "version": match.group(1) if match else ""}
 
 
-def discover(root="/"):
+def discover(root: str = "/") -> dict[str, Any]:
     """All facts of the host: ``{"fleet": {...}, "pkg_mgr": ..., "os_family": ..., ...}`` for ``ansible_facts``."""
     host = Host(root)
     uname = os.uname()
-    os_ = host.part("os", operating_system, {"id": "", "id_like": "", "name": "", "version_id": "", "codename": "", "pretty_name": ""})
+    os_ = host.part(
+        "os",
+        operating_system,
+        {"id": "", "id_like": "", "name": "", "version_id": "", "codename": "", "pretty_name": ""},
+    )
     os_family = family(os_)
     manager = host.part("package_manager", lambda h: package_manager(h, os_family), "unknown")
     fleet = {

@@ -1,0 +1,65 @@
+"""Views of a plan that was written: a table for people, the addresses of clients, and how a change may roll over hosts.
+
+All take the plain data of ``plan.json`` and the recorded facts; pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: Of each service at most one host in so many may change at once.
+ROLL_SHARE = 4
+
+
+def endpoints(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What clients can ask: one entry for each service, model name and virtual address, with the URL of its API."""
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    for item in plan["hosts"].values():
+        gateway = item.get("gateway")
+        for service in gateway["services"] if gateway else ():
+            for model in service["models"]:
+                for address in gateway["vip_addresses"]:
+                    key = (service["name"], model, address)
+                    url = f"http://{address}:{gateway['port']}/v1"
+                    found[key] = {"service": service["name"], "model": model, "url": url}
+    return [found[key] for key in sorted(found)]
+
+
+def roll(plan: Mapping[str, Any] | None, facts: Mapping[str, Mapping[str, Any]]) -> list[int | str]:
+    """Sizes of the batches in which engine hosts change, for ``serial``.
+
+    A fleet that serves nothing yet changes all at once. One that serves begins with one host, then goes on with at most a
+    quarter of the hosts of its smallest service (at least one), so that every service on more than one host keeps serving.
+    """
+    if not plan or not any(_serves(f) for f in facts.values()):
+        return ["100%"]
+    hosts: dict[str, set[str]] = {}
+    for host, item in plan["hosts"].items():
+        for engine in item["engines"]:
+            hosts.setdefault(engine["service"], set()).add(host)
+    smallest = min((len(members) for members in hosts.values()), default=1)
+    return [1, max(1, smallest // ROLL_SHARE)]
+
+
+def _serves(facts: Mapping[str, Any]) -> bool:
+    return any(unit.get("active") == "active" for unit in facts.get("engine_units") or ())
+
+
+def table(plan: Mapping[str, Any]) -> list[str]:
+    """The plan for people, one line an engine or gateway, columns aligned."""
+    rows = [("host", "address", "what", "port", "runtime / services", "model / virtual addresses")]
+    for host, item in sorted(plan["hosts"].items()):
+        before = len(rows)
+        for engine in item["engines"]:
+            model = f"{engine['model']}@{engine['version']}"
+            rows.append((host, item["address"], f"engine {engine['name']}", str(engine["port"]), engine["runtime"], model))
+        gateway, vip = item.get("gateway"), item.get("vip")
+        if gateway:
+            services = ", ".join(f"{s['name']} ({len(s['servers'])})" for s in gateway["services"])
+            addresses = ", ".join(a for i in vip["instances"] for a in i["addresses"]) + f" on {vip['interface']}" if vip else ""
+            rows.append((host, item["address"], "gateway", str(gateway["port"]), services, addresses))
+        if len(rows) == before:
+            rows.append((host, item["address"], "nothing", "", "", ""))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
