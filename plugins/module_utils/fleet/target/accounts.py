@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
-from typing import Optional
 
 from .trouble import Trouble
 
 HOME = "/var/lib/vllm-fleet"
 
 
-def find(name: str) -> Optional[pwd.struct_passwd]:
+def find(name: str) -> pwd.struct_passwd | None:
     try:
         return pwd.getpwnam(name)
     except KeyError:

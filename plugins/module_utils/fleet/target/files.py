@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from typing import Any, Optional
+from typing import Any
 
 
-def read_text(path: str) -> Optional[str]:
+def read_text(path: str) -> str | None:
     """The text of a file, or None where there is none."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -17,7 +17,7 @@ def read_text(path: str) -> Optional[str]:
         return None
 
 
-def read_json(path: str) -> Optional[dict[str, Any]]:
+def read_json(path: str) -> dict[str, Any] | None:
     """A JSON object, or None where there is none or it is not readable as one."""
     try:
         data = json.loads(read_text(path) or "")
@@ -26,7 +26,7 @@ def read_json(path: str) -> Optional[dict[str, Any]]:
     return data if isinstance(data, dict) else None
 
 
-def mode_of(path: str) -> Optional[int]:
+def mode_of(path: str) -> int | None:
     """The permission bits of a path itself, or None where it does not exist."""
     try:
         return os.lstat(path).st_mode & 0o7777
@@ -65,7 +65,7 @@ def make_folders(path: str, mode: int = 0o755) -> None:
         os.chmod(folder, mode)
 
 
-def link_target(path: str) -> Optional[str]:
+def link_target(path: str) -> str | None:
     try:
         return os.readlink(path)
     except OSError:
@@ -83,7 +83,7 @@ def point_link(path: str, target: str) -> None:
         raise
 
 
-def closed_folder(path: str, uid: int, gids: list[int]) -> Optional[str]:
+def closed_folder(path: str, uid: int, gids: list[int]) -> str | None:
     """The first directory on the way to a path that this user may not pass, following links; None if there is none."""
     seen = set()
     todo = [path]

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from . import accounts
 from .files import closed_folder, make_folders, read_json, write_json
@@ -38,10 +38,10 @@ class Lock:
     text: str
     sha256: str
     packages: int
-    python: Optional[str]
-    machine: Optional[str]
-    glibc: Optional[str]
-    provides: Optional[tuple[str, str]]
+    python: str | None
+    machine: str | None
+    glibc: str | None
+    provides: tuple[str, str] | None
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Sources:
     """Where wheels come from."""
 
     find_links: list[str] = field(default_factory=list)
-    index_url: Optional[str] = None
+    index_url: str | None = None
     no_index: bool = False
 
 
@@ -159,7 +159,9 @@ def users_of(runtime_id: str, places: Places) -> list[str]:
     """The engines of this host that run from a runtime."""
     path = os.path.join(places.runtimes, runtime_id)
     links = glob.glob(os.path.join(places.engines, "*", "runtime"))
-    return sorted(os.path.basename(os.path.dirname(link)) for link in links if os.path.realpath(link) == os.path.realpath(path))
+    return sorted(
+        os.path.basename(os.path.dirname(link)) for link in links if os.path.realpath(link) == os.path.realpath(path)
+    )
 
 
 def refuse_rebuild_in_use(runtime: Runtime, places: Places) -> None:
@@ -191,7 +193,7 @@ def _run_as(command: list[str], user: str, environment: dict[str, str], timeout:
     return answer.returncode, answer.stdout, answer.stderr
 
 
-def find_python(version: str, given: Optional[str], user: str, places: Places) -> str:
+def find_python(version: str, given: str | None, user: str, places: Places) -> str:
     """A Python of this version that the service user can start, or a Trouble that says which was refused and why."""
     account = accounts.find(user)
     name = f"python{version}"
@@ -231,17 +233,20 @@ UV_FAULTS = [
     (r"Hash mismatch for `([^`]+)`", "the wheel of {0} is not the one in the lock: its hash differs",
      "take that wheel from where the lock was made, or renew the lock; never skip the check"),
     (r"no version of ([\w.\-]+)|([\w.\-]+) was not found in the (?:package registry|provided package locations)",
-     "no wheel of {0} as locked is where wheels are looked for", "add it to vllm_runtime_find_links, or set vllm_runtime_index_url"),
+     "no wheel of {0} as locked is where wheels are looked for",
+     "add it to vllm_runtime_find_links, or set vllm_runtime_index_url"),
     (r"([\w.\-]+)(?:==\S+)? has no (?:usable )?wheels|has no wheels with a matching [^\n]*",
      "the wheels of {0} there are not for this host", "add the wheel for this Python, machine and glibc"),
-    (r"(No space left on device)", "the disk is full", "free some space where runtimes are; one needs about 3 GB, and as much while it is built"),
+    (r"(No space left on device)", "the disk is full", "free 4 GB where runtimes are"),
     (r"(?:dns error|Connection refused|error sending request|Could not connect|timed out)[^\n]*",
-     "the package index cannot be reached", "set vllm_runtime_index_url to a mirror, or vllm_runtime_no_index with a folder of wheels"),
-    (r"(Exec format error)", "the uv that was copied is for another machine type", "name one for this host in vllm_runtime_uv_source"),
+     "the package index cannot be reached",
+     "set vllm_runtime_index_url to a mirror, or vllm_runtime_no_index with a folder of wheels"),
+    (r"(Exec format error)", "the uv that was copied is for another machine type",
+     "name one for this host in vllm_runtime_uv_source"),
 ]  # fmt: skip
 
 
-def explain(faults: list[tuple[str, str, str]], text: str) -> Optional[tuple[str, str]]:
+def explain(faults: list[tuple[str, str, str]], text: str) -> tuple[str, str] | None:
     """(what, remedy) of the first entry whose pattern is found in a tool's words."""
     for pattern, what, remedy in faults:
         found = re.search(pattern, text)
@@ -343,7 +348,18 @@ def _build(runtime: Runtime, path: str, uv: str, python: str, sources: Sources, 
     lock_file = os.path.join(work, "lock.txt")
     with open(lock_file, "w", encoding="utf-8") as file:
         file.write(runtime.lock.text)
-    venv = [uv, "venv", "--quiet", "--no-config", "--no-python-downloads", "--python", python, "--cache-dir", work, path]
+    venv = [
+        uv,
+        "venv",
+        "--quiet",
+        "--no-config",
+        "--no-python-downloads",
+        "--python",
+        python,
+        "--cache-dir",
+        work,
+        path,
+    ]
     for step, command in (
         ("the environment cannot be made", venv),
         ("the packages cannot be installed", install_command(uv, path, lock_file, work, sources)),
@@ -407,24 +423,27 @@ def prove(runtime: Runtime, places: Places, user: str, timeout: float) -> dict[s
             os.chown(home, account.pw_uid, account.pw_gid)
         environment = {
             "PATH": "/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "HF_HUB_OFFLINE": "1",
-            "VLLM_NO_USAGE_STATS": "1", "VLLM_DO_NOT_TRACK": "1", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONDONTWRITEBYTECODE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_DO_NOT_TRACK": "1",
+            "OMP_NUM_THREADS": "1",
         }  # fmt: skip
         code, out, err = _run_as([python, "-c", PROBE], user, environment, timeout)
     answers = [line[len("PROOF ") :] for line in out.splitlines() if line.startswith("PROOF ")]
     if code != 0 or not answers:
         if code == -4:
-            known: Optional[tuple[str, str]] = (
+            known: tuple[str, str] | None = (
                 "it uses instructions that this CPU does not have (SIGILL)", "plan a version set for this CPU",
             )  # fmt: skip
         else:
             known = explain(IMPORT_FAULTS, err)
         what, remedy = known or (f"importing vLLM ended with code {code}", "read Python's own words below")
-        raise Trouble(f"runtime {runtime.id} does not work here as user {user}: {what}", f"{remedy}. Python said:\n{tail(err)}")
+        raise Trouble(
+            f"runtime {runtime.id} does not work here as user {user}: {what}", f"{remedy}. Python said:\n{tail(err)}"
+        )
     found: dict[str, Any] = json.loads(answers[-1])
     wanted = DEVICES.get(runtime.backend, runtime.backend)
     if found["device"] != wanted:
         raise Trouble(
-            f"runtime {runtime.id} is for {runtime.backend}, and vLLM chose the device {found['device'] or 'none'} here",
+            f"runtime {runtime.id} is for {runtime.backend}, and vLLM chose {found['device'] or 'no device'} here",
             "check that the driver works for the service user, and that the version set fits this host",
         )
     proof = {**found, "lock_sha256": runtime.lock.sha256, "glibc": host_glibc()}
