@@ -1,0 +1,22 @@
+"""What the verification of every scenario shares: a test that fails shows what the host's journal says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+JOURNAL = "journalctl --no-pager --lines=60 --priority=info --output=short"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    outcome: Any = yield
+    report = outcome.get_result()
+    host = getattr(item, "funcargs", {}).get("host")
+    if report.failed and host is not None:
+        try:
+            report.sections.append((f"journal of {host.backend.get_hostname()}", host.run(JOURNAL).stdout))
+        except Exception as error:
+            report.sections.append(("journal", f"cannot be read: {error}"))
