@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -162,7 +161,7 @@ def ensure(base: Path, base_hash: str) -> Path:
         debs = sorted((state / "cache/archives").glob("*.deb"))
         for file in debs:
             # apt writes an epoch's colon as %3a, which a file: URL would decode.
-            os.rename(file, building / file.name.replace("%3a", "_"))
+            file.rename(building / file.name.replace("%3a", "_"))
         packages = index(building).encode()
         files = {"Packages": packages, "Packages.gz": gzip.compress(packages, mtime=0)}
         for name, data in files.items():

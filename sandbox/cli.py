@@ -84,7 +84,9 @@ def _start(fleet: Fleet, nodes: Sequence[Node], made: dict[str, images.Image], *
             image = made[node.host.kind]
             if hosts.supervisor(node.directory) is not None:
                 old = system.read_json(node.directory / "spec.json")
-                note = "" if old == hosts.wanted_spec(node, image) else "; it is of an older image or address, see `reset`"
+                note = (
+                    "" if old == hosts.wanted_spec(node, image) else "; it is of an older image or address, see `reset`"
+                )
                 stage(f"host {node.host.name}: runs already{note}")
             else:
                 done = hosts.seed(node, image, authorized, renew=renew)
@@ -313,5 +315,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return int(code)
-
-

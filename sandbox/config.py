@@ -89,7 +89,7 @@ def load(inventory: Path) -> Fleet:
     Loader.add_multi_constructor("!", lambda _loader, _suffix, node: str(node.value))
     file = inventory / "hosts.yml" if inventory.is_dir() else inventory
     try:
-        data = yaml.load(file.read_text(encoding="utf-8"), Loader)  # noqa: S506 - a SafeLoader
+        data = yaml.load(file.read_text(encoding="utf-8"), Loader)
     except OSError as error:
         raise fail(
             str(file), error.strerror, "can be read", "give -i the directory of an inventory that has a hosts.yml"
@@ -158,9 +158,7 @@ def _walk(
     members = groups.setdefault(group, set())
     for name, host_value in _mapping(body.get("hosts"), f"{where}.hosts", problems).items():
         members.add(name)
-        variables.setdefault(name, {}).update(
-            {**values, **_mapping(host_value, f"{where}.hosts.{name}", problems)}
-        )
+        variables.setdefault(name, {}).update({**values, **_mapping(host_value, f"{where}.hosts.{name}", problems)})
     for child, child_value in _mapping(body.get("children"), f"{where}.children", problems).items():
         _walk(child, child_value, values, variables, groups, f"{where}.children.{child}", problems)
         members |= groups[child]

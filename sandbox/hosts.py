@@ -19,7 +19,7 @@ from sandbox import cgroups, network, paths
 from sandbox.config import Fleet, Host
 from sandbox.images import Image
 from sandbox.report import Problem, SandboxError, fail, stage
-from sandbox.system import boot_id, read_json, remove, run, start_time, wait_until, write_atomic
+from sandbox.system import boot_id, read_json, remove, run, start_time, write_atomic
 
 BOOT_LIMIT = 180.0
 POWER_OFF_LIMIT = 30.0
@@ -294,7 +294,8 @@ def _not_up(node: Node, state: str, seconds: float) -> Problem:
         f"host {node.host.name}",
         f"{cause}; end of {log}:\n        {last}",
         f"is up and answers ssh within {BOOT_LIMIT:.0f} s",
-        f"look with `exec`, or start it anew with `reset {node.host.name}`; firewalls on the machine may hold bridged packets",
+        f"look with `exec`, or start it anew with `reset {node.host.name}`; a firewall of the machine may hold bridged "
+        "packets",
     )
 
 
@@ -354,6 +355,3 @@ def execute(node: Node, command: Sequence[str]) -> int:
 def running_anywhere() -> list[tuple[str, str]]:
     """(bridge, host) of every running host of every fleet."""
     return [(bridge, host) for bridge, host, group in cgroups.all_hosts() if cgroups.populated(group)]
-
-
-__all__ = ["Node", "execute", "kill", "leader", "seed", "start", "stop", "supervisor", "system_state", "wait_until"]

@@ -355,7 +355,7 @@ def _rpm_kind(root: Path, kind: str, rpm: Path) -> None:
     (root / "etc" / name).write_text(text, encoding="ascii")
     (root / "etc/system-release").symlink_to(name)
     (root / "etc/debian_version").unlink()
-    for pattern in ("apt", "apt-*", "dpkg", "dpkg-*", "rpmbuild", "rpmspec", "createrepo_c", "mergerepo_c", "modifyrepo_c"):
+    for pattern in ("apt", "apt-*", "dpkg", "dpkg-*", "rpmbuild", "rpmspec", "*repo_c"):
         for file in (root / "usr/bin").glob(pattern):
             file.unlink()
     remove(root / "etc/apt")
@@ -405,8 +405,8 @@ def prepare(kinds: set[str]) -> dict[str, Image]:
     rpm = rpm_repo.ensure(apt, tools, tools_hash)
     for kind in others:
         mark = recipe_hash(
-            kind, tools_hash, rpm_repo.recipe(tools_hash), _OS_RELEASE[kind], _DNF, _DNF_REPO, _rpm_kind, _write_release,
-            python37.recipe() if kind == "kylin-v10" else None,
+            kind, tools_hash, rpm_repo.recipe(tools_hash), _OS_RELEASE[kind], _DNF, _DNF_REPO, _rpm_kind,
+            _write_release, python37.recipe() if kind == "kylin-v10" else None,
         )  # fmt: skip
         top = _stored(kind, mark, _kind_build(kind, tools, rpm))
         images[kind] = Image(kind, mark, (top / "root", *tools))

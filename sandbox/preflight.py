@@ -60,7 +60,8 @@ def programs() -> None:
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     # A package manager that is already at work (unattended upgrades) is waited for.
     options = ["-o", "DPkg::Lock::Timeout=120", "-qq"]
-    run(["apt-get", *options, "update"], limit=300, purpose="update of the machine's package lists", remedy=remedy, env=env)
+    purpose = "update of the machine's package lists"
+    run(["apt-get", *options, "update"], limit=300, purpose=purpose, remedy=remedy, env=env)
     run(
         ["apt-get", *options, "install", "-y", "--no-install-recommends", *packages],
         limit=600,
@@ -100,9 +101,7 @@ def disk(hosts: int, *, cold: bool) -> None:
         raise SandboxError(problems)
 
 
-def overlaps(
-    network: Network, routes: Iterable[tuple[str, str]]
-) -> list[tuple[str, str]]:
+def overlaps(network: Network, routes: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """(network, interface) of routes and addresses that share addresses with the subnet, other than on our bridge."""
     found = []
     for text, device in routes:
@@ -119,7 +118,9 @@ def overlaps(
 
 def machine_routes() -> list[tuple[str, str]]:
     routes = json.loads(run(["ip", "-j", "-4", "route"], limit=10, purpose="routes of the machine").stdout or "[]")
-    addresses = json.loads(run(["ip", "-j", "-4", "address"], limit=10, purpose="addresses of the machine").stdout or "[]")
+    addresses = json.loads(
+        run(["ip", "-j", "-4", "address"], limit=10, purpose="addresses of the machine").stdout or "[]"
+    )
     found = [(str(item.get("dst", "")), str(item.get("dev", ""))) for item in routes]
     for link in addresses:
         for item in link.get("addr_info", []):

@@ -20,8 +20,8 @@ PLATFORM = "/usr/libexec/platform-python"
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "test", "tests", "idlelib", "tkinter", "turtledemo", "site-packages",
                                    "config-3.7*", "*.a", "_tkinter*", "lib2to3")  # fmt: skip
 _REMEDY = (
-    "make one available (`uv python install 3.7` needs its download server; `pyenv install 3.7` needs its own), or leave "
-    "hosts of kind kylin-v10 out with --limit"
+    "make one available (`uv python install 3.7` and `pyenv install 3.7` need their download servers), or leave hosts "
+    "of kind kylin-v10 out with --limit"
 )
 
 
@@ -55,7 +55,16 @@ def find() -> Path:
     tried.append(str(pyenv / "3.7*"))
     if uv:
         where = paths.CACHE / "python37"
-        command: list[str | Path] = [uv, "python", "install", "--no-progress", "--no-bin", "--install-dir", where, "3.7"]
+        command: list[str | Path] = [
+            uv,
+            "python",
+            "install",
+            "--no-progress",
+            "--no-bin",
+            "--install-dir",
+            where,
+            "3.7",
+        ]
         run(command, limit=300, purpose="uv python install", check=False)
         for python in sorted(where.glob("*/bin/python3.7")):
             if prefix := _base_prefix(python):
@@ -129,7 +138,7 @@ def install(root: Path) -> None:
         purpose = "the Kylin kind's Python 3.7"
         program = "import sys, json, ctypes, ssl, hashlib, zlib, subprocess; assert sys.version_info[:2] == (3, 7)"
         chroot(root, ["python3", "-I", "-c", program], limit=60, purpose=purpose)
-        program = f"import sys; assert sys.prefix == {PREFIX!r}, sys.prefix; assert not [p for p in sys.path if '3.11' in p]"
+        program = f"import sys; assert sys.prefix == {PREFIX!r} and '3.11' not in str(sys.path), sys.path"
         chroot(root, ["python3", "-c", program], limit=60, purpose=purpose)
         chroot(root, [PLATFORM, "-I", "-c", "import dnf, rpm"], limit=60, purpose="the Kylin kind's platform Python")
         chroot(root, ["dnf", "--version"], limit=60, purpose="the Kylin kind's dnf")

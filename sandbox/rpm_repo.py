@@ -28,8 +28,18 @@ NAMES = {
     "liblua5.3-0": "lua-libs",
 }
 # Debian packaging that means nothing there.
-_LEFT_OUT = {"python3-venv", "python3.11-venv", "python3-pip-whl", "python3-setuptools-whl", "init-system-helpers",
-             "adduser", "cron", "cron-daemon-common", "lsb-base", "sysvinit-utils"}
+_LEFT_OUT = {
+    "python3-venv",
+    "python3.11-venv",
+    "python3-pip-whl",
+    "python3-setuptools-whl",
+    "init-system-helpers",
+    "adduser",
+    "cron",
+    "cron-daemon-common",
+    "lsb-base",
+    "sysvinit-utils",
+}
 # name, home, shell of the users that Debian's maintainer scripts would make
 USERS = {
     "haproxy": ("haproxy", "/var/lib/haproxy"),
@@ -88,7 +98,6 @@ class Rpm:
     user: tuple[str, str] | None = None
     files: tuple[str, ...] = field(default=(), compare=False)
     has_unit: bool = False
-    has_tmpfiles: bool = False
 
 
 def rpm_name(deb: str) -> str:
@@ -186,7 +195,8 @@ def spec(rpms: Sequence[Rpm], payload: str) -> str:
         post += ["systemctl daemon-reload"] if rpm.has_unit else []
         # Neither enabled nor started: on RPM-based distributions that is the operator's decision.
         lines += [f"%post -n {rpm.name}", *(f"{line} >/dev/null 2>&1 || :" for line in post), "exit 0"]
-        lines += [f"%postun -n {rpm.name}", *(f"{line} >/dev/null 2>&1 || :" for line in post if "tmpfiles" not in line), "exit 0"]
+        after = ["/sbin/ldconfig", *(["systemctl daemon-reload"] if rpm.has_unit else [])]
+        lines += [f"%postun -n {rpm.name}", *(f"{line} >/dev/null 2>&1 || :" for line in after), "exit 0"]
         lines += [f"%files -n {rpm.name}", "%defattr(-,root,root,-)"]
         lines += [_file_line(file) for file in rpm.files]
         parts.append("\n".join(lines) + "\n")
@@ -287,7 +297,9 @@ def ensure(apt: Path, tools: tuple[Path, ...], tools_hash: str) -> Path:
                          f"_rpmdir {out}", "--define", "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
                          f"/run/in/{name}.spec"]  # fmt: skip
                 chroot(root, build, limit=900, purpose=f"rpmbuild of the {name} packages")
-            chroot(root, ["createrepo_c", "-q", "--excludes", "base/*", "/run/out"], limit=300, purpose="RPM repository")
+            chroot(
+                root, ["createrepo_c", "-q", "--excludes", "base/*", "/run/out"], limit=300, purpose="RPM repository"
+            )
         (building / ".recipe").write_text(mark, encoding="ascii")
         count = len(list(building.glob("*.rpm")))
     remove(work)
@@ -301,6 +313,5 @@ def _with_files(rpm: Rpm, files: list[str]) -> Rpm:
             **rpm.__dict__,
             "files": tuple(files),
             "has_unit": any("/systemd/system/" in file for file in files),
-            "has_tmpfiles": any("/tmpfiles.d/" in file for file in files),
         }
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import fcntl
@@ -12,6 +13,7 @@ import os
 import shutil
 import signal
 import subprocess
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.paths import STATE, WORK
-from sandbox.report import SandboxError, fail, stage
+from sandbox.report import fail, stage
 
 _CLONE_NEWNS = 0x00020000
 _CHROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -128,8 +130,12 @@ def chroot_mounts(root: Path, binds: Mapping[Path, str] | None = None) -> Iterat
     try:
         yield
     finally:
-        for place in [*(root / t.lstrip("/") for t in reversed(list((binds or {}).values()))), root / "tmp",
-                      root / "dev", root / "proc"]:
+        for place in [
+            *(root / t.lstrip("/") for t in reversed(list((binds or {}).values()))),
+            root / "tmp",
+            root / "dev",
+            root / "proc",
+        ]:
             run(["umount", "-l", place], limit=30, purpose=f"unmount in {root}", check=False)
 
 
@@ -174,10 +180,10 @@ def fresh(target: Path) -> Iterator[Path]:
 
 
 def recipe_hash(*parts: Any) -> str:
-    """Hash of what defines a thing: data as it is, functions by their source."""
+    """Hash of what defines a thing: data as it is, functions by their code without layout and comments."""
 
     def plain(part: Any) -> Any:
-        return inspect.getsource(part) if callable(part) else part
+        return ast.dump(ast.parse(textwrap.dedent(inspect.getsource(part)))) if callable(part) else part
 
     text = json.dumps([plain(part) for part in parts], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -260,23 +266,3 @@ def start_time(pid: int) -> int | None:
         return None
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in ("Z", "X") else int(fields[19])
-
-
-__all__ = [
-    "SandboxError",
-    "boot_id",
-    "chroot",
-    "chroot_mounts",
-    "fresh",
-    "lock",
-    "overlay",
-    "private_mounts",
-    "read_json",
-    "recipe_hash",
-    "remove",
-    "run",
-    "sha256_file",
-    "start_time",
-    "wait_until",
-    "write_atomic",
-]

@@ -1,4 +1,4 @@
-"""A chat model small enough for a CPU test: real tokenizer, real weights file, random weights, the same bytes every time.
+"""A chat model small enough for a CPU: real tokenizer, real weights file, random weights, the same bytes every time.
 
 Made without torch: a safetensors file is a JSON header and the numbers one after another.
 """
@@ -127,7 +127,7 @@ def train_tokenizer(corpus: list[str]) -> str:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     except ImportError as error:
         raise fail(
-            "tiny model", str(error), "the package tokenizers is in the Python that runs the sandbox", "run `make setup`"
+            "tiny model", str(error), "tokenizers is in the Python that runs the sandbox", "run `make setup`"
         ) from error
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

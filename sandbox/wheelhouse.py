@@ -47,7 +47,10 @@ def _pip() -> list[str]:
     """A pip of our own: environments made by uv have none."""
     venv = paths.DOWNLOADS / "pip"
     python = venv / "bin/python"
-    if run([python, "-m", "pip", "--version"], limit=60, purpose="pip", check=False).returncode if python.exists() else 1:
+    works = python.exists() and (
+        run([python, "-m", "pip", "--version"], limit=60, purpose="pip", check=False).returncode == 0
+    )
+    if not works:
         remove(venv)
         run([sys.executable, "-m", "venv", venv], limit=120, purpose="environment for pip",
             remedy="install the package python3-venv")  # fmt: skip
@@ -96,7 +99,7 @@ def ensure() -> None:
 def _download(pip: list[str], lock: Path, head: dict[str, str], store: Path) -> None:
     temporary = paths.WORK / "pip"
     temporary.mkdir(parents=True, exist_ok=True)
-    command = [
+    command: list[str | Path] = [
         *pip, "download", "--require-hashes", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input",
         "--progress-bar=off", *platform_options(head), "--dest", store, "--requirement", lock,
     ]  # fmt: skip
@@ -104,7 +107,7 @@ def _download(pip: list[str], lock: Path, head: dict[str, str], store: Path) -> 
     environment = {**os.environ, "TMPDIR": str(temporary)}
 
     def detail() -> str:
-        files = [f for place in (store, temporary) for f in place.rglob("*") if f.is_file() and "site-packages" not in f.parts]
+        files = [file for place in (store, temporary) for file in place.rglob("*") if file.is_file()]
         total = 0
         for file in files:
             try:
