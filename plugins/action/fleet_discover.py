@@ -17,8 +17,8 @@ from fleet.state import utc_now
 class ActionModule(ActionBase):
     """The probe is plain shell, because Kylin V10 has Python 3.7, on which a module ends unreadably.
 
-    Where there is no usable Python, what the shell could tell is returned as facts, with ``usable_python: false``: enough
-    for a plan, so that nothing is changed on any host before the plan is valid.
+    Where there is no usable Python, what the shell could tell is returned as facts, with ``usable_python: false``:
+    enough for a plan, so that nothing is changed on any host before the plan is valid.
     """
 
     _VALID_ARGS = frozenset()

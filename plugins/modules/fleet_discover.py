@@ -7,11 +7,11 @@ DOCUMENTATION = r"""
 module: fleet_discover
 short_description: Find out what a host is
 description:
-  - Reads the operating system, CPU, NUMA nodes, memory, network interfaces, listening ports, disks and engine units in one
-    call, and returns them as facts. Changes nothing.
+  - Reads the operating system, CPU, NUMA nodes, memory, network interfaces, listening ports, disks and engine units in
+    one call, and returns them as facts. Changes nothing.
   - A piece that cannot be read is listed in C(findings) and never fails the task.
-  - Also returns the few facts that C(ansible.builtin.package) and C(ansible.builtin.service) look for, so that no C(setup)
-    is needed.
+  - Also returns the few facts that C(ansible.builtin.package) and C(ansible.builtin.service) look for, so that no
+    C(setup) is needed.
 attributes:
   check_mode:
     description: Runs in check mode as otherwise.

@@ -1,14 +1,14 @@
 """What an operator may write: ``fleet_models``, ``fleet_services``, ``fleet_gateway``. Unknown keys are errors.
 
-Controller only (pydantic). Shape and types are checked here; everything that needs more than one place of the inventory,
-a host's facts or the version matrix is checked in ``rules`` and ``planner``.
+Controller only (pydantic). Shape and types are checked here; everything that needs more than one place of the
+inventory, a host's facts or the version matrix is checked in ``rules`` and ``planner``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -122,6 +122,20 @@ class Contract(Strict):
     )
 
 
+#: Stands where a value was faulty or missing, which has been reported: rules pass over it.
+UNKNOWN = "\0"
+#: By key: what keeps the rest of a mapping readable. A plan is never made from these.
+STAND_INS: dict[str, Any] = {
+    "group": UNKNOWN,
+    "model": UNKNOWN,
+    "version": UNKNOWN,
+    "source": UNKNOWN,
+    "vips": [UNKNOWN],
+    "max_model_len": 1,
+    "port": 1,
+    "virtual_router_id": 1,
+}
+
 # --- pydantic's findings as problems ----------------------------------------------------------------------------------
 
 _TYPES = {
@@ -133,8 +147,6 @@ _TYPES = {
     "model": ("a mapping of names to values", "键值映射"),
     "list": ("a list", "列表"),
 }
-
-T = TypeVar("T", bound=BaseModel)
 
 
 def _known_keys(model: type[BaseModel], loc: Iterable[str | int]) -> list[str]:
@@ -194,48 +206,43 @@ def to_problem(model: type[BaseModel], prefix: tuple[str | int, ...], error: Err
     return problem("INV-006", path, value, expected=expected, expected_zh=expected_zh)
 
 
-def _drop(data: Any, loc: tuple[int | str, ...]) -> None:
-    """Remove the value at ``loc``, so that what is left can be checked further."""
-    for part in loc[:-1]:
-        try:
-            data = data[part]
-        except (KeyError, IndexError, TypeError):
-            return
-    if loc and isinstance(data, (dict, list)):
-        try:
-            del data[loc[-1]]  # type: ignore[arg-type]
-        except (KeyError, IndexError):
-            return
-
-
-def salvage(model: type[T], data: Any, prefix: tuple[str | int, ...]) -> tuple[T | None, list[Problem]]:
+def salvage[T: BaseModel](model: type[T], data: Any, prefix: tuple[str | int, ...]) -> tuple[T | None, list[Problem]]:
     """Validate ``data``; report every fault, and return what remains without the faulty parts if that is whole enough.
 
-    One mistake must not hide another: rules go on with what could be read.
+    One mistake must not hide another: faulty values are replaced by their defaults or by stand-ins, and rules go on.
     """
     problems: list[Problem] = []
     rest = deepcopy(data)
-    for _ in range(4):
+    for attempt in range(6):
         try:
             return model.model_validate(rest), problems
         except ValidationError as error:
             details = error.errors(include_url=False)
-            problems += [
-                to_problem(model, prefix, detail) for detail in details if detail["type"] != "missing" or _ == 0
-            ]
-            if any(detail["type"] == "missing" for detail in details):
-                rest_before = repr(rest)
-            else:
-                rest_before = ""
-            for detail in sorted(details, key=lambda d: [str(p) for p in d["loc"]], reverse=True):
-                if detail["type"] != "missing":
-                    _drop(rest, detail["loc"])
-            if repr(rest) == rest_before:
-                break
+        for detail in details:
+            if detail["type"] != "missing" or attempt == 0:
+                problems.append(to_problem(model, prefix, detail))
+        # From the back, so that removing an item of a list does not move the ones that follow.
+        for detail in sorted(details, key=lambda d: [str(part).zfill(6) for part in d["loc"]], reverse=True):
+            _mend(rest, detail)
     return None, problems
 
 
-def _each(name: str, data: Any, model: type[T]) -> tuple[dict[str, T], list[Problem]]:
+def _mend(data: Any, detail: ErrorDetails) -> None:
+    """Remove a faulty value, or put a stand-in where a required one is missing."""
+    loc = detail["loc"]
+    try:
+        for part in loc[:-1]:
+            data = data[part]
+        if detail["type"] == "missing":
+            if loc[-1] in STAND_INS:
+                data[loc[-1]] = deepcopy(STAND_INS[str(loc[-1])])
+        else:
+            del data[loc[-1]]
+    except (KeyError, IndexError, TypeError):
+        return
+
+
+def _each[T: BaseModel](name: str, data: Any, model: type[T]) -> tuple[dict[str, T], list[Problem]]:
     """Validate a mapping of named things one by one."""
     if not isinstance(data, Mapping):
         return {}, [problem("INV-004", name, data, expected=_TYPES["dict"][0], expected_zh=_TYPES["dict"][1])]
@@ -259,6 +266,8 @@ class Parsed(BaseModel):
     gateway: Gateway | None = None
     vllm_version: str | None = None
     shared_runtimes: bool = False
+    #: Services whose port is a stand-in.
+    without_port: frozenset[str] = frozenset()
     #: Names that were declared at all, even where the declaration is faulty: no second complaint about them.
     declared_models: frozenset[str] = frozenset()
 
@@ -303,6 +312,9 @@ def parse(variables: Mapping[str, Any]) -> tuple[Parsed, list[Problem]]:
         gateway=gateway,
         vllm_version=version,
         shared_runtimes=shared,
+        without_port=frozenset(
+            n for n in services if any(p.path == path_of(("fleet_services", n, "port")) for p in problems)
+        ),
         declared_models=frozenset(str(k) for k in declared) if isinstance(declared, Mapping) else frozenset(),
     )
     return parsed, problems

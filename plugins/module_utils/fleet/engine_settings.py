@@ -48,7 +48,7 @@ OWNED_ENVIRONMENT: dict[str, tuple[str, str]] = {
 #: Flags of /proc/cpuinfo that mean bfloat16 arithmetic, by architecture.
 BF16_FLAGS: dict[str, tuple[str, ...]] = {"x86_64": ("avx512_bf16", "amx_bf16"), "aarch64": ("bf16",)}
 
-#: Values that stock vLLM on a CPU refuses when it starts: option -> (value pattern, reason, reason zh, instead, instead zh).
+#: Values that stock vLLM on a CPU refuses when it starts, by option: pattern, then reason and remedy in both languages.
 REFUSED_ON_CPU: dict[str, tuple[str, str, str, str, str]] = {
     "quantization": (
         r"w8a8|int8|ascend",
@@ -73,8 +73,8 @@ REFUSED_ON_CPU: dict[str, tuple[str, str, str, str, str]] = {
     ),
 }
 
-#: What loading takes besides reading the weights, seconds: three times the slowest start seen (300 s for a model of a few
-#: megabytes on a busy two-core machine; the time goes into imports of three processes).
+#: What loading takes besides reading the weights, seconds: three times the slowest start seen (300 s for a model of a
+#: few megabytes on a busy two-core machine; the time goes into imports of three processes).
 START_BASE_SECONDS = 900
 #: Assumed where a disk was not measured: one slow spinning disk or a shared network file system.
 UNMEASURED_READ_BYTES_PER_SECOND = 100_000_000

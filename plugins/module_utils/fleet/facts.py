@@ -30,6 +30,7 @@ class HostFacts:
     """Facts of one host. Sizes are bytes, ``age_seconds`` is how long ago they were taken."""
 
     os_id: str = ""
+    os_like: str = ""
     os_version: str = ""
     os_name: str = ""
     arch: str = ""
@@ -52,6 +53,7 @@ class HostFacts:
         memory, listening = data.get("memory") or {}, data.get("listening") or []
         return cls(
             os_id=str(os_.get("id") or ""),
+            os_like=str(os_.get("id_like") or ""),
             os_version=str(os_.get("version_id") or ""),
             os_name=str(os_.get("pretty_name") or os_.get("name") or os_.get("id") or ""),
             arch=str(data.get("arch") or ""),

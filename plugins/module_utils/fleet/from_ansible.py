@@ -1,4 +1,4 @@
-"""Read an Ansible inventory into the planner's own types. Controller only; the one place that knows Ansible's values."""
+"""Read an Ansible inventory into the planner's own types. Controller only; only here Ansible's values are known."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read_inventory(hosts: list[str], groups: Mapping[str, list[str]], read: Read
 
 
 def _same(name: str, raw: Any, first: Any, host: str, variables: Mapping[str, Any], resolve: Resolve) -> bool:
-    """Whether a fleet-wide variable is the same here. Equal sources are not resolved again: a fleet may have many hosts."""
+    """Whether a fleet-wide variable is the same here. Equal sources are not resolved again: fleets have many hosts."""
     if raw is first or raw == first:
         return True
     if name == SECRET:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 
 from .contract import Gateway as GatewayContract
@@ -56,11 +57,13 @@ def vip(
         if address is None:
             continue
         found = facts.interface_of(address.network)
-        if found is None:
+        # Where the address itself is elsewhere, that has been said.
+        elsewhere = ipaddress.ip_address(addresses[host]) not in address.network
+        if found is None and not elsewhere:
             path = path_of(("fleet_gateway", "vips", position))
             problems.append(problem("GW-012", path, text, host=host, found=facts.addresses_text()))
         interface = interface or found
-    if interface is None or problems:
+    if interface is None:
         return None, problems
     instance = VipInstance(
         name=f"vip-{contract.virtual_router_id}",
@@ -72,4 +75,4 @@ def vip(
         unicast_peers=[addresses[m] for m in members if m != host],
         check_port=contract.check_port,
     )
-    return Vip(interface, [instance]), []
+    return Vip(interface, [instance]), problems

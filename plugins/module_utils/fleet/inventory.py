@@ -56,7 +56,7 @@ class ModelSeen:
 class Inventory:
     """``variables`` are the fleet-wide ``fleet_*`` values as plain data, ``addresses`` each host's ``ansible_host``.
 
-    ``unknown`` maps an unknown ``fleet_*`` name to a host that has it. ``models_seen`` maps a source URL to what is there.
+    ``unknown`` maps an unknown ``fleet_*`` name to a host that has it. ``models_seen`` maps a source to what is there.
     ``found`` are problems met while reading, which only the reader could see.
     """
 

@@ -1,4 +1,4 @@
-"""What lies at a model's source on the controller. Reads names, sizes and the first bytes of small files, no weights."""
+"""What lies at a model's source on the controller. Reads names, sizes and the first bytes of small files only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan as typed data. ``docs/architecture.md`` describes each field for people; names here are binding for roles."""
+"""The plan as typed data. ``docs/architecture.md`` describes the fields for people; roles rely on the names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planner: from an inventory, the hosts' facts and the version matrix to a plan. Pure: no I/O, no clock, no chance."""
+"""The planner: from an inventory, the hosts' facts and the version matrix to a plan. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def validate(inventory: Inventory, matrix: Matrix) -> list[Problem]:
 
 
 def plan(inventory: Inventory, facts: Mapping[str, HostFacts], matrix: Matrix) -> Plan | list[Problem]:
-    """The plan of the fleet, or every problem in the way of one. Warnings alone do not stop it: they are in the plan."""
+    """The plan of the fleet, or every problem in the way of one. Warnings alone do not stop it: the plan has them."""
     parsed, problems = check_inventory(inventory, matrix)
     placed = place(parsed, inventory.groups)
     addresses = {host: a for host in inventory.hosts if (a := address_of(inventory, host)) is not None}
@@ -47,7 +47,7 @@ def plan(inventory: Inventory, facts: Mapping[str, HostFacts], matrix: Matrix) -
             problems += found
             if row is not None:
                 sets[host] = row
-            problems += _check_engines(host, placed[host], known, vllm)
+            problems += _check_engines(host, placed[host], known, vllm, parsed)
         if parsed.gateway is not None and host in gateways:
             problems += _check_gateway_ports(host, parsed, known)
 
@@ -117,15 +117,16 @@ def age_text(seconds: int) -> str:
     return f"{seconds} s"
 
 
-def _check_engines(host: str, engines: list[Placed], facts: HostFacts, vllm: str) -> list[Problem]:
+def _check_engines(host: str, engines: list[Placed], facts: HostFacts, vllm: str, parsed: Parsed) -> list[Problem]:
     found: list[Problem] = []
     done: set[tuple[str | int, ...]] = set()
     for engine in engines:
+        known_port = engine.service_name not in parsed.without_port
         if engine.prefix not in done:
             done.add(engine.prefix)
             found += engine_settings.check_on_cpu(engine.prefix, engine.deployment, host, facts, vllm)
         for listener in facts.listeners:
-            if listener.port == engine.port and not listener.unit.startswith(ENGINE_UNIT):
+            if known_port and listener.port == engine.port and not listener.unit.startswith(ENGINE_UNIT):
                 path = path_of(("fleet_services", engine.service_name, "port"))
                 where = path_of(("hosts", host, f"port {engine.port}"))
                 found.append(

@@ -160,7 +160,8 @@ RULES: dict[str, Rule] = {
     ),
     "INV-016": Rule(
         "error",
-        "a name here may hold lower-case letters, digits, dots and single dashes, and starts and ends with a letter or digit"
+        "a name here may hold lower-case letters, digits, dots and single dashes; it begins and ends with a letter or"
+        " digit"
         " ({limit} characters at most)",
         "此处名称只能包含小写字母, 数字, 点和单个短横线, 并以字母或数字开头和结尾(最长 {limit} 个字符)",
         "rename it, for example to {example}",
@@ -239,7 +240,8 @@ RULES: dict[str, Rule] = {
     ),
     "SVC-012": Rule(
         "warning",
-        "the flags of {host} promise bfloat16, but in virtual machines such promises have ended in SIGILL at the first request",
+        "the flags of {host} promise bfloat16, but in virtual machines such promises have ended in SIGILL at the first"
+        " request",
         "{host} 的 CPU 标志声明支持 bfloat16, 但在虚拟机中曾在首个请求时触发 SIGILL",
         "set dtype: float32, or prove it with one real completion on that host",
         "请设置 dtype: float32, 或在该主机上用一次真实请求验证",
@@ -440,7 +442,8 @@ RULES: dict[str, Rule] = {
         "error",
         "nothing is known about the host: it was not reached, and no facts of it are recorded",
         "对该主机一无所知: 无法连接, 也没有记录的信息",
-        "make it reachable over ssh, or take it out of the inventory; with --limit, run playbooks/plan.yml once without it",
+        "make it reachable over ssh, or take it out of the inventory; before using --limit, run playbooks/plan.yml once"
+        " without it",
         "请确保可通过 ssh 连接, 或将其移出清单; 使用 --limit 时, 请先不带 --limit 运行一次 playbooks/plan.yml",
     ),
     "HOST-002": Rule(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote, urlsplit
 
-from .contract import Gateway, Parsed, Service, parse
+from .contract import UNKNOWN, Gateway, Parsed, Service, parse
 from .engine_settings import check_engine, check_environment
 from .inventory import FLEET_VARIABLES, Inventory
 from .placement import Placed, place
@@ -110,6 +110,8 @@ def source_path(source: str) -> str | None:
 
 
 def _check_source(path: str, source: str, model: str, inventory: Inventory) -> list[Problem]:
+    if source == UNKNOWN:
+        return []
     scheme = urlsplit(source).scheme
     if scheme and scheme not in SUPPORTED_SCHEMES:
         return [
@@ -141,7 +143,7 @@ def _check_services(parsed: Parsed, inventory: Inventory, matrix: Matrix) -> lis
         found += _name(path_of(where), name, SERVICE_NAME_LENGTH)
         found += _check_model_of(service, where, parsed)
         client_name = service.served_model_name or service.model
-        if client_name in served:
+        if client_name in served and client_name != UNKNOWN:
             found.append(
                 problem(
                     "SVC-015",
@@ -165,14 +167,14 @@ def _check_services(parsed: Parsed, inventory: Inventory, matrix: Matrix) -> lis
 def _check_model_of(service: Service, where: tuple[str, ...], parsed: Parsed) -> list[Problem]:
     model = parsed.models.get(service.model)
     if model is None:
-        if service.model in parsed.declared_models:
+        if service.model in (UNKNOWN, *parsed.declared_models):
             return []
         return [
             problem(
                 "SVC-003", path_of((*where, "model")), service.model, **hints(service.model, parsed.declared_models)
             )
         ]
-    if service.version not in model.versions:
+    if service.version not in (UNKNOWN, *model.versions):
         return [
             problem(
                 "SVC-004",
@@ -187,6 +189,8 @@ def _check_model_of(service: Service, where: tuple[str, ...], parsed: Parsed) ->
 
 def check_group(family: str, path: str, group: str, groups: Mapping[str, tuple[str, ...]]) -> list[Problem]:
     """Whether a group exists and has hosts. ``family`` is SVC or GW."""
+    if group == UNKNOWN:
+        return []
     if group not in groups:
         known = [g for g in groups if g not in ("all", "ungrouped")]
         return [problem(f"{family}-001", path, group, **hints(group, known))]
@@ -216,6 +220,8 @@ def _check_gateway(gateway: Gateway, inventory: Inventory) -> list[Problem]:
     seen: set[ipaddress.IPv4Address] = set()
     for position, text in enumerate(gateway.vips):
         path, vip = path_of(("fleet_gateway", "vips", position)), vip_of(text)
+        if text == UNKNOWN:
+            continue
         if vip is None:
             found.append(_bad_vip(path, text))
             continue
@@ -259,6 +265,8 @@ def _check_ports(parsed: Parsed, inventory: Inventory) -> list[Problem]:
                         found.append(_gateway_port(host, number, pair, holders))
                 holders.setdefault(number, f"fleet_gateway.{label}")
         for engine in placed.get(host, ()):
+            if engine.service_name in parsed.without_port:
+                continue
             owner = f"fleet_services.{engine.service_name}"
             if engine.port > 65535:
                 if (owner, "range") not in reported:

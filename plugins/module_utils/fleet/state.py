@@ -1,4 +1,4 @@
-"""State on the controller: ``.fleet/<inventory name>/`` with the plan, slices, facts and run records. Writes are atomic."""
+"""State on the controller: ``.fleet/<inventory name>/`` with plan, slices, facts and run records. Atomic writes."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .plan import Tuning
 
-#: Weights are mapped in many pieces; the kernel's old default of 65530 maps runs out with large sharded models. This value
-#: is the default of current distributions, so it never lowers what a host already has.
+#: Weights are mapped in many pieces; the kernel's old default of 65530 maps runs out with large sharded models. This
+#: value is the default of current distributions, so it never lowers what a host already has.
 ENGINE = {"vm.max_map_count": "1048576", "net.core.somaxconn": "4096"}
 #: HAProxy binds the virtual address on every gateway, also where the address is not at the moment.
 GATEWAY = {"net.ipv4.ip_nonlocal_bind": "1", "net.core.somaxconn": "4096"}

@@ -81,10 +81,8 @@ def load_matrix(data: Path = DATA) -> Matrix:
 def check_system(host: str, facts: HostFacts, matrix: Matrix) -> list[Problem]:
     """Whether the operating system can be used at all."""
     path, name = f"hosts.{host}", facts.os_name or facts.os_id
-    if facts.os_id == "kylin" and not facts.os_version.upper().startswith("V"):
-        # The server editions call themselves V10 and V11; the desktop edition is a Debian-like system with apt.
-        return [_desktop(path, name)]
-    if facts.os_id == "kylin" and "desktop" in facts.os_name.lower():
+    if facts.os_id == "kylin" and ("debian" in facts.os_like or "server" not in name.lower()):
+        # Both editions call themselves kylin V10; the server's name says Server, the desktop is like Debian.
         return [_desktop(path, name)]
     for row in matrix.refused_systems:
         if facts.os_id == row["id"] and facts.os_version.startswith(row["version"]):

@@ -29,8 +29,8 @@ def endpoints(plan: Mapping[str, Any]) -> list[dict[str, str]]:
 def roll(plan: Mapping[str, Any] | None, facts: Mapping[str, Mapping[str, Any]]) -> list[int | str]:
     """Sizes of the batches in which engine hosts change, for ``serial``.
 
-    A fleet that serves nothing yet changes all at once. One that serves begins with one host, then goes on with at most a
-    quarter of the hosts of its smallest service (at least one), so that every service on more than one host keeps serving.
+    A fleet that serves nothing yet changes all at once. One that serves begins with one host, then goes on with at most
+    a quarter of the hosts of its smallest service (at least one), so that every service on several hosts keeps serving.
     """
     if not plan or not any(_serves(f) for f in facts.values()):
         return ["100%"]
@@ -53,11 +53,17 @@ def table(plan: Mapping[str, Any]) -> list[str]:
         before = len(rows)
         for engine in item["engines"]:
             model = f"{engine['model']}@{engine['version']}"
-            rows.append((host, item["address"], f"engine {engine['name']}", str(engine["port"]), engine["runtime"], model))
+            rows.append(
+                (host, item["address"], f"engine {engine['name']}", str(engine["port"]), engine["runtime"], model)
+            )
         gateway, vip = item.get("gateway"), item.get("vip")
         if gateway:
             services = ", ".join(f"{s['name']} ({len(s['servers'])})" for s in gateway["services"])
-            addresses = ", ".join(a for i in vip["instances"] for a in i["addresses"]) + f" on {vip['interface']}" if vip else ""
+            addresses = (
+                ", ".join(a for i in vip["instances"] for a in i["addresses"]) + f" on {vip['interface']}"
+                if vip
+                else ""
+            )
             rows.append((host, item["address"], "gateway", str(gateway["port"]), services, addresses))
         if len(rows) == before:
             rows.append((host, item["address"], "nothing", "", "", ""))

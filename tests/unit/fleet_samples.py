@@ -1,0 +1,133 @@
+"""A small fleet without faults, for tests to copy and spoil."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.facts import HostFacts
+from fleet.inventory import Inventory, ModelSeen, SecretState
+from fleet.plan import Plan
+from fleet.planner import plan
+from fleet.problems import Problem
+from fleet.versions import Matrix, load_matrix
+
+MATRIX: Matrix = load_matrix()
+SOURCE = "file:///srv/models/tiny"
+SECRET = "k9Zq1m3n5p7r9s2u4w6y8A"
+ADDRESSES = {"engine-1": "10.77.0.11", "engine-2": "10.77.0.12", "gateway-1": "10.77.0.21", "gateway-2": "10.77.0.22"}
+VARIABLES: dict[str, Any] = {
+    "fleet_models": {"tiny-chat": {"versions": {"2026.01": {"artifacts": {"default": {"source": SOURCE}}}}}},
+    "fleet_services": {
+        "chat": {
+            "model": "tiny-chat",
+            "version": "2026.01",
+            "max_model_len": 512,
+            "port": 8000,
+            "deployments": [
+                {
+                    "group": "cpu_hosts",
+                    "engine": {"dtype": "float32", "enforce_eager": True, "max_num_seqs": 8},
+                    "environment": {"OMP_NUM_THREADS": "1"},
+                }
+            ],
+        }
+    },
+    "fleet_gateway": {"group": "gateways", "port": 80, "vips": ["10.77.0.100/24"], "virtual_router_id": 77},
+}
+SEEN = ModelSeen(exists=True, weight_bytes=1_800_000, weight_files=1)
+
+
+def facts_data(address: str = "10.77.0.11", **changes: Any) -> dict[str, Any]:
+    """What fleet_discover returns on an ordinary host."""
+    return {
+        "usable_python": True,
+        "os": {"id": "ubuntu", "id_like": "debian", "version_id": "24.04", "pretty_name": "Ubuntu 24.04.3 LTS"},
+        "arch": "x86_64",
+        "glibc": "2.39",
+        "page_size": 4096,
+        "cpu": {"count": 8, "flags": ["avx512f", "avx512_bf16"]},
+        "virtual": False,
+        "numa": [{"id": 0, "cpus": [0, 1, 2, 3]}, {"id": 1, "cpus": [4, 5, 6, 7]}],
+        "memory": {"total_bytes": 64 << 30},
+        "interfaces": [
+            {"name": "lo", "addresses": ["127.0.0.1/8"]},
+            {"name": "host0", "addresses": [f"{address}/24", "fe80::1/64"]},
+        ],
+        "listening": [{"port": 22, "address": "0.0.0.0", "process": "sshd", "unit": "ssh.service"}],
+        **changes,
+    }
+
+
+@dataclass
+class Case:
+    """A fleet that a test may change before it plans."""
+
+    variables: dict[str, Any] = field(default_factory=lambda: deepcopy(VARIABLES))
+    addresses: dict[str, Any] = field(default_factory=lambda: dict(ADDRESSES))
+    groups: dict[str, list[str]] = field(
+        default_factory=lambda: {"cpu_hosts": ["engine-1", "engine-2"], "gateways": ["gateway-1", "gateway-2"]}
+    )
+    secret: SecretState = field(default_factory=lambda: SecretState(defined=True, length=len(SECRET)))
+    seen: dict[str, ModelSeen] = field(default_factory=lambda: {SOURCE: SEEN})
+    unknown: dict[str, str] = field(default_factory=dict)
+    found: list[Problem] = field(default_factory=list)
+    facts: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {host: facts_data(address) for host, address in ADDRESSES.items()}
+    )
+    age_seconds: int = 0
+
+    @property
+    def service(self) -> dict[str, Any]:
+        """The one service."""
+        return self.variables["fleet_services"]["chat"]
+
+    @property
+    def deployment(self) -> dict[str, Any]:
+        """Its one deployment."""
+        return self.service["deployments"][0]
+
+    @property
+    def gateway(self) -> dict[str, Any]:
+        """The gateway."""
+        return self.variables["fleet_gateway"]
+
+    @property
+    def artifact(self) -> dict[str, Any]:
+        """The one artifact of the one model."""
+        return self.variables["fleet_models"]["tiny-chat"]["versions"]["2026.01"]["artifacts"]["default"]
+
+    def add_host(self, name: str, address: str, group: str) -> None:
+        """One more host like the others."""
+        self.addresses[name] = address
+        self.groups[group].append(name)
+        self.facts[name] = facts_data(address)
+
+    def inventory(self) -> Inventory:
+        """The planner's view."""
+        return Inventory(
+            variables=deepcopy(self.variables),
+            addresses=dict(self.addresses),
+            groups={"all": tuple(self.addresses), **{g: tuple(m) for g, m in self.groups.items()}},
+            secret=self.secret,
+            unknown=dict(self.unknown),
+            models_seen=dict(self.seen),
+            found=tuple(self.found),
+        )
+
+    def plan(self) -> Plan | list[Problem]:
+        """Plan it."""
+        facts = {host: HostFacts.of(data, self.age_seconds) for host, data in self.facts.items()}
+        return plan(self.inventory(), facts, MATRIX)
+
+    def problems(self) -> list[Problem]:
+        """Everything found, warnings of a good plan included."""
+        made = self.plan()
+        return list(made.warnings) if isinstance(made, Plan) else made
+
+    def good(self) -> Plan:
+        """The plan, where there must be one."""
+        made = self.plan()
+        assert isinstance(made, Plan), [f"{p.code} {p.path}" for p in made]
+        return made
