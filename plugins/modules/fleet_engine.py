@@ -9,8 +9,8 @@ short_description: Converge vLLM engines under systemd
 description:
   - With O(state=configured), converges all engines of a host in one call. That covers the service user, the template
     unit, the readiness script, and each engine's settings, environment, secret, runtime link and drop-in.
-    Engines that are no longer wanted are stopped and removed. Units are checked by systemd-analyze before they are installed. No engine is
-    started or restarted; RV(restart) says which ones need it.
+    Engines that are no longer wanted are stopped and removed. Units are checked by systemd-analyze before they are
+    installed. No engine is started or restarted; RV(restart) says which ones need it.
   - With O(state=ready), restarts the engines named and waits until each gave a token. When one does not come up, it
     fails with the cause in words.
 options:
@@ -45,7 +45,7 @@ options:
   restart_seconds:
     description: Pause before systemd starts an engine again.
     type: int
-    default: 10
+    default: 5
   restart_limit:
     description: How many times systemd starts an engine that fails, before it leaves it.
     type: int
@@ -332,7 +332,7 @@ def main():
             "unit": {"type": "str"},
             "ready_script": {"type": "str"},
             "user": {"type": "str", "default": "vllm"},
-            "restart_seconds": {"type": "int", "default": 10},
+            "restart_seconds": {"type": "int", "default": 5},
             "restart_limit": {"type": "int", "default": 6},
         },
         supports_check_mode=True,

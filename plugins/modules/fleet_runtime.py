@@ -65,6 +65,11 @@ options:
     description: Use no index, only O(find_links), and no network.
     type: bool
     default: false
+  libraries:
+    description: Shared libraries of the operating system that vLLM loads.
+    type: list
+    elements: str
+    default: []
   wait_seconds:
     description: How long to wait for another builder.
     type: int
@@ -98,6 +103,11 @@ build:
   returned: success
   type: list
   elements: str
+missing_libraries:
+  description: Those of O(libraries) that this host does not have.
+  returned: success
+  type: list
+  elements: str
 pending:
   description: Runtimes that were not complete and proved, and whether the current link was wrong (V(current)).
   returned: success
@@ -121,8 +131,9 @@ def state_word(runtime, places):
     return "complete and proved" if rt.proved(runtime, places) else "complete, not proved on this host"
 
 
-def picture(runtimes, places, current):
-    lines = [f"{runtime.id}: {state_word(runtime, places)}" for runtime in runtimes]
+def picture(runtimes, places, current, missing):
+    lines = [f"{name}: missing" for name in missing]
+    lines += [f"{runtime.id}: {state_word(runtime, places)}" for runtime in runtimes]
     return "\n".join([*lines, f"current -> {current or 'nothing'}"]) + "\n"
 
 
@@ -143,22 +154,30 @@ def run(module):
             rt.refuse_rebuild_in_use(runtime, places)
     current = link_target(places.current)
     target = os.path.join(places.runtimes, runtimes[-1].id) if runtimes else current
-    pending = [runtime.id for runtime in to_prove] + (["current"] if current != target else [])
+    missing = rt.missing_libraries(options["libraries"])
+    pending = [runtime.id for runtime in to_prove] + (["current"] if current != target else []) + missing
     result = {
+        "missing_libraries": missing,
         "build": [runtime.id for runtime in to_build],
         "pending": pending,
         "changed": False,
-        "diff": {"before": picture(runtimes, places, current)},
+        "diff": {"before": picture(runtimes, places, current, missing)},
     }
     if options["state"] == "checked":
         del result["diff"]
         return result
     result["changed"] = bool(pending)
     if module.check_mode:
-        after = [f"{runtime.id}: complete and proved" for runtime in runtimes] + [f"current -> {target or 'nothing'}"]
+        after = [f"{name}: installed" for name in missing]
+        after += [f"{runtime.id}: complete and proved" for runtime in runtimes] + [f"current -> {target or 'nothing'}"]
         result["diff"]["after"] = "\n".join(after) + "\n"
         return result
 
+    if pending and missing:
+        raise Trouble(
+            f"this host lacks {', '.join(missing)}, which vLLM loads",
+            "make the package that brings it installable from the host's repositories",
+        )
     if pending:
         accounts.ensure(options["user"])
     sources = rt.Sources(options["find_links"], options["index_url"], options["no_index"])
@@ -178,7 +197,7 @@ def run(module):
     if current != target:
         make_folders(os.path.dirname(places.current))
         point_link(places.current, target)
-    result["diff"]["after"] = picture(runtimes, places, target)
+    result["diff"]["after"] = picture(runtimes, places, target, [])
     return result
 
 
@@ -200,6 +219,7 @@ def main():
             "find_links": {"type": "list", "elements": "str", "default": []},
             "index_url": {"type": "str"},
             "no_index": {"type": "bool", "default": False},
+            "libraries": {"type": "list", "elements": "str", "default": []},
             "wait_seconds": {"type": "int", "default": 1800},
             "import_timeout": {"type": "int", "default": 600},
         },

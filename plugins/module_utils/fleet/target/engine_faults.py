@@ -67,7 +67,7 @@ FAULTS = (
     ),
     Fault(
         "ENG-IMPORT",
-        r"(?:ImportError|ModuleNotFoundError|OSError): "
+        r"(?:ImportError|ModuleNotFoundError|OSError)(?:: |\(')"
         r"([^\n]*(?:cannot open shared object|undefined symbol|No module)[^\n]*)",
         "a library cannot be loaded: {0}",
         "install what is missing, or use a version set that fits this host",

@@ -5,6 +5,7 @@ An environment has absolute paths in it, so it is built where it stays; it count
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import glob
@@ -117,6 +118,17 @@ def check_host(runtime: Runtime, machine: str, glibc: str) -> None:
             f"runtime {runtime.id} needs glibc {lock.glibc} or newer, and this host has {glibc or 'another C library'}",
             "use a newer release of the operating system, or a version set whose wheels are built for this one",
         )
+
+
+def missing_libraries(names: list[str]) -> list[str]:
+    """Those shared libraries of the system that cannot be loaded here."""
+    missing = []
+    for name in names:
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            missing.append(name)
+    return missing
 
 
 def site_packages(path: str) -> str:
@@ -394,9 +406,19 @@ def _build(runtime: Runtime, path: str, uv: str, python: str, sources: Sources, 
     write_json(os.path.join(path, MARKER), marker)
 
 
+# vLLM only warns where its own kernels cannot be loaded, and dies later, when an engine starts.
 PROBE = """
-import importlib.metadata, json, torch, vllm
+import importlib.metadata, json, logging, torch, vllm
 from vllm.platforms import current_platform
+
+class Refuse(logging.Handler):
+    def emit(self, record):
+        text = record.getMessage()
+        if "Failed to import from vllm" in text:
+            raise SystemExit(text)
+
+logging.getLogger("vllm").addHandler(Refuse())
+import vllm._custom_ops
 print("PROOF " + json.dumps({"vllm": importlib.metadata.version("vllm"), "torch": torch.__version__,
                              "device": str(current_platform.device_type)}))
 """
