@@ -89,7 +89,7 @@ def test_check_mode_on_a_converged_fleet_reports_no_change(fleet: Fleet, first_r
 
 
 def test_limit_to_one_host_works_and_changes_nothing(fleet: Fleet, first_run: Run) -> None:
-    run = fleet.play("site.yml", "--limit", "engine-1,localhost")
+    run = fleet.play("site.yml", "--limit", "engine-1")
     assert run.rc == 0, run.failed()
     assert run.changed() == {}
 
