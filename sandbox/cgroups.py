@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from sandbox.report import fail
 from sandbox.system import wait_until
 
 PARENT = "vllm-fleet-sandbox"
+# No bridge can have this name.
+BUILDER = ".builder"
 
 
 def mount_point() -> tuple[Path, bool]:
@@ -62,10 +65,37 @@ def kill(group: Path, limit: float = 10.0) -> None:
         raise fail(str(group), f"processes {processes(group)[:5]}", "end when killed", "look at what they wait for")
 
 
-def remove(group: Path) -> None:
-    """Groups vanish only when they are empty."""
+def remove(group: Path, limit: float = 2.0) -> None:
+    """Groups vanish only when they are empty; one that is not stays."""
     for directory in _tree(group):
-        wait_until(lambda d=directory: _rmdir(d), limit=2)  # type: ignore[misc]
+        wait_until(partial(_rmdir, directory), limit)
+
+
+@contextlib.contextmanager
+def builder() -> Iterator[None]:
+    """Everything that builds images is in one group, so that what an ended command left at work there can be ended.
+
+    The caller holds the lock of the cache: nobody else is in the group by right.
+    """
+    root = mount_point()[0]
+    group = root / PARENT / BUILDER
+    kill(group)
+    group.mkdir(parents=True, exist_ok=True)
+    before = next(
+        line[3:].lstrip("/")
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+        if line[:3] == "0::"
+    )
+    _join(group)
+    try:
+        yield
+    finally:
+        _join(root / before)
+        remove(group)
+
+
+def _join(group: Path) -> None:
+    (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
 
 
 def _rmdir(directory: Path) -> bool:
@@ -97,6 +127,6 @@ def all_hosts() -> list[tuple[str, str, Path]]:
         return []
     return [
         (bridge.name, host.name, host)
-        for bridge in sorted(p for p in parent.iterdir() if p.is_dir())
+        for bridge in sorted(p for p in parent.iterdir() if p.is_dir() and p.name != BUILDER)
         for host in sorted(p for p in bridge.iterdir() if p.is_dir())
     ]

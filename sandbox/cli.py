@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,13 @@ def _chosen(fleet: Fleet, arguments: argparse.Namespace) -> list[Node]:
 def _prepare(kinds: set[str], hosts_wanted: int, *, wheels: bool) -> dict[str, images.Image]:
     preflight.programs()
     preflight.disk(hosts_wanted, cold=not paths.IMAGES.exists())
-    with system.lock("cache"):
+    with system.lock("cache"), cgroups.builder():
         for directory in (paths.SHARE, paths.RUNTIMES):
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(0o755)
         _drop_unfinished()
-        made = images.prepare(kinds)
-        share.ensure(images.base()[1], wheels=wheels)
+        base, made = images.prepare(kinds)
+        share.ensure(base, wheels=wheels)
     return made
 
 
@@ -135,7 +135,8 @@ def _settle_machine() -> None:
     with system.lock("machine", limit=120):
         if not hosts.running_anywhere():
             limits.put_back()
-            cgroups.remove(cgroups.mount_point()[0] / cgroups.PARENT)
+            # Stays where images are being built.
+            cgroups.remove(cgroups.mount_point()[0] / cgroups.PARENT, limit=0)
 
 
 def status(arguments: argparse.Namespace) -> int:
@@ -144,7 +145,6 @@ def status(arguments: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = []
     for node in [Node(fleet, host) for host in fleet.hosts]:
         state = hosts.system_state(node.directory)
-        about = system.read_json(node.directory / "run.json") or {}
         runs = state != "stopped"
         rows.append(
             {
@@ -155,7 +155,7 @@ def status(arguments: argparse.Namespace) -> int:
                 "ssh": runs and hosts.banner(str(node.host.address)),
                 "link": network.link_state(node.bridge, node.host.name),
                 "failed_units": hosts.failed_units(node) if state == "degraded" else [],
-                "up_seconds": round(time.time() - float(about.get("since", time.time()))) if runs else None,
+                "up_seconds": hosts.up_seconds(node.directory),
                 "memory_bytes": cgroups.memory_bytes(node.group) if runs else None,
                 "pid": hosts.leader(node.directory),
             }
@@ -244,6 +244,7 @@ def link(arguments: argparse.Namespace) -> int:
 def clean(_arguments: argparse.Namespace) -> int:
     preflight.root()
     with system.lock("cache"):
+        cgroups.kill(cgroups.mount_point()[0] / cgroups.PARENT / cgroups.BUILDER)
         for bridge in sorted({*network.our_bridges(), *(item[0] for item in cgroups.all_hosts())}):
             with system.lock(f"fleet-{bridge}"):
                 _stop_fleet(bridge, [], wipe=False)
@@ -303,6 +304,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
+    # A polite end is an interruption like Ctrl-C: programs that were started are ended too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = arguments.act(arguments)
     except SandboxError as error:

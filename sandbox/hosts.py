@@ -26,13 +26,24 @@ POWER_OFF_LIMIT = 30.0
 # systemd-nspawn's signal for a clean power-off of a systemd inside (SIGRTMIN+4).
 _POWER_OFF = signal.SIGRTMIN + 4
 
-# In a mount namespace of its own: the overlay vanishes with the host, however that ends.
+# In a mount namespace of its own: the overlay vanishes with the host, however that ends. nspawn says with code 133 that
+# the host wants to be started again, which is a reboot from within.
 _LAUNCH = """\
 set -eu
-echo $$ > "$GROUP/cgroup.procs"
 mount -t overlay overlay -o "$OVERLAY" "$ROOT"
 if [ "$PRIVATE_CGROUP" = 1 ]; then mount -t cgroup2 none /sys/fs/cgroup; fi
-exec systemd-nspawn "$@"
+mkdir -p "$GROUP/launcher"
+echo $$ > "$GROUP/launcher/cgroup.procs"
+code=133
+while [ $code = 133 ]; do
+    if [ -d "$GROUP/run" ]; then find "$GROUP/run" -depth -type d -exec rmdir {} +; fi
+    mkdir -p "$GROUP/run"
+    n=0
+    while [ -e "/sys/class/net/$INTERFACE" ] && [ $n -lt 100 ]; do n=$((n + 1)); sleep 0.05; done
+    code=0
+    sh -c 'echo $$ > "$GROUP/run/cgroup.procs"; exec systemd-nspawn "$@"' sandbox-host "$@" || code=$?
+done
+exit $code
 """
 
 
@@ -57,7 +68,7 @@ class Node:
 
 
 def supervisor(directory: Path) -> int | None:
-    """Process id of the host's nspawn, if it is still that process."""
+    """Process id of the host's launcher, if it is still that process."""
     about = read_json(directory / "run.json")
     if not about or about.get("boot_id") != boot_id():
         return None
@@ -67,21 +78,37 @@ def supervisor(directory: Path) -> int | None:
     return None
 
 
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text(encoding="ascii").split())
+    return found
+
+
 def leader(directory: Path) -> int | None:
     """Process 1 of the host, as the machine numbers it. It changes when the host reboots itself."""
     pid = supervisor(directory)
     if pid is None:
         return None
-    children: list[str] = []
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            children += (task / "children").read_text(encoding="ascii").split()
-    for child in children:
+    nspawns = _children(pid)
+    for candidate in [*nspawns, *(child for nspawn in nspawns for child in _children(nspawn))]:
         with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{child}/status").read_text(encoding="utf-8", errors="replace").splitlines():
-                if line.startswith("NSpid:") and line.split()[1:] != [child] and line.split()[-1] == "1":
-                    return int(child)
+            text = Path(f"/proc/{candidate}/status").read_text(encoding="utf-8", errors="replace")
+            for line in text.splitlines():
+                # Its number in its own namespace, which is not the machine's.
+                if line.startswith("NSpid:") and len(line.split()) > 2 and line.split()[-1] == "1":
+                    return candidate
     return None
+
+
+def up_seconds(directory: Path) -> int | None:
+    pid = leader(directory)
+    begin = None if pid is None else start_time(pid)
+    if begin is None:
+        return None
+    uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    return max(0, round(uptime - begin / os.sysconf("SC_CLK_TCK")))
 
 
 def enter(pid: int, command: Sequence[str]) -> list[str]:
@@ -232,7 +259,9 @@ def start(node: Node, image: Image) -> None:
     lower = ":".join(str(layer) for layer in image.layers)
     environment = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-        "GROUP": str(group),
+        # Where the launcher sees it: there version 2 is mounted at the usual place.
+        "GROUP": f"/sys/fs/cgroup/{cgroups.PARENT}/{node.bridge}/{node.host.name}",
+        "INTERFACE": network.outer_interface(node.bridge, node.host.name),
         "ROOT": str(directory / "root"),
         "OVERLAY": f"lowerdir={lower},upperdir={directory / 'upper'},workdir={directory / 'work'}",
         "PRIVATE_CGROUP": "0" if only_v2 else "1",
@@ -247,7 +276,7 @@ def start(node: Node, image: Image) -> None:
             cwd="/",
             start_new_session=True,
         )
-    about = {"pid": process.pid, "start_time": start_time(process.pid), "boot_id": boot_id(), "since": time.time()}
+    about = {"pid": process.pid, "start_time": start_time(process.pid), "boot_id": boot_id()}
     write_atomic(directory / "run.json", json.dumps(about) + "\n")
 
 

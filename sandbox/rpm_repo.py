@@ -46,6 +46,8 @@ USERS = {
     "chrony": ("_chrony", "/var/lib/chrony"),
     "tcpdump": ("tcpdump", "/nonexistent"),
 }
+# Units that have another name there.
+UNITS = {"chrony.service": "chronyd.service"}
 # What the base has, by openEuler's names, with the programs that stand for it.
 BASE = {
     "bash": ("/usr/bin/bash", "/usr/bin/sh"),
@@ -250,6 +252,8 @@ def unpack(deb: Path, target: Path) -> list[str]:
             continue
         if re.match(r"/usr/share/(doc|man|locale|info|lintian|bug)/", inside):
             continue
+        if "/systemd/system/" in inside:
+            inside = str(Path(inside).with_name(UNITS.get(path.name, path.name)))
         place = target / inside.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         path.rename(place)
@@ -260,8 +264,8 @@ def unpack(deb: Path, target: Path) -> list[str]:
 
 def recipe(tools_hash: str) -> str:
     return recipe_hash(
-        tools_hash, apt_repo.SERVICE_PACKAGES, NAMES, sorted(_LEFT_OUT), USERS, BASE, RELEASES, _HEAD, convert, spec,
-        base_spec, unpack, split_version, "1",
+        tools_hash, apt_repo.SERVICE_PACKAGES, NAMES, sorted(_LEFT_OUT), USERS, UNITS, BASE, RELEASES, _HEAD,
+        convert, spec, base_spec, unpack, split_version, "1",
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import paths
@@ -14,6 +15,7 @@ from sandbox.system import fresh, recipe_hash, remove, run, sha256_file
 
 LOCKS = Path(__file__).parent.parent / "roles" / "vllm_runtime" / "files" / "locks"
 _NEED = 3 << 29
+_BATCH = 40
 _REMEDY = (
     "no Python package registry answered, or it lacks this version: check the machine's network, proxy and `pip config "
     "list`; PyTorch's CPU wheels are on its own index or in a directory: set find-links or extra-index-url in pip's "
@@ -21,11 +23,25 @@ _REMEDY = (
 )
 
 
-def read_lock(text: str) -> tuple[dict[str, str], int, set[str]]:
-    """Head of a lock file, number of pins, and all hashes in it."""
+@dataclass(frozen=True)
+class Lock:
+    head: dict[str, str]
+    # requirement (name==version) -> hashes of its wheels
+    pins: dict[str, frozenset[str]]
+
+    def missing(self, present: set[str]) -> dict[str, frozenset[str]]:
+        return {pin: hashes for pin, hashes in self.pins.items() if not hashes & present}
+
+
+def read_lock(text: str) -> Lock:
     head = dict(re.findall(r"^# ([a-z]+): (\S+)$", text, re.MULTILINE))
-    pins = len(re.findall(r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?==\S+", text, re.MULTILINE))
-    return head, pins, set(re.findall(r"--hash=sha256:([0-9a-f]{64})", text))
+    pins: dict[str, set[str]] = {}
+    current: set[str] = set()
+    for line in text.splitlines():
+        if match := re.match(r"([A-Za-z0-9][^\s;=]*==[^\s;]+)", line):
+            current = pins.setdefault(match[1], set())
+        current.update(re.findall(r"--hash=sha256:([0-9a-f]{64})", line))
+    return Lock(head, {pin: frozenset(hashes) for pin, hashes in pins.items()})
 
 
 def platform_options(head: dict[str, str]) -> list[str]:
@@ -73,18 +89,19 @@ def ensure() -> None:
     disk_for(paths.CACHE, _NEED, "wheels")
     store = paths.DOWNLOADS / "wheels"
     store.mkdir(parents=True, exist_ok=True)
-    pip = _pip()
+    digests = {sha256_file(wheel): wheel for wheel in store.glob("*.whl")}
     wanted: set[str] = set()
-    for file in locks:
-        head, pins, hashes = read_lock(texts[file.name])
-        wanted |= hashes
-        stage(f"wheels: fetching {pins} of {file.name}")
-        _download(pip, file, head, store)
+    for name, text in texts.items():
+        lock = read_lock(text)
+        wanted = wanted.union(*lock.pins.values())
+        if missing := lock.missing(set(digests)):
+            _download_all(name, lock, missing, store)
+            digests = {sha256_file(wheel): wheel for wheel in store.glob("*.whl")}
     with fresh(target) as building:
         building.chmod(0o755)
         size = 0
-        for wheel in sorted(store.glob("*.whl")):
-            if sha256_file(wheel) in wanted:
+        for digest, wheel in digests.items():
+            if digest in wanted:
                 wheel.chmod(0o644)
                 os.link(wheel, building / wheel.name)
                 size += wheel.stat().st_size
@@ -96,14 +113,27 @@ def ensure() -> None:
     stage(f"wheels: {count} files, {size / 1e6:.0f} MB in {target}")
 
 
-def _download(pip: list[str], lock: Path, head: dict[str, str], store: Path) -> None:
+def _download_all(name: str, lock: Lock, missing: dict[str, frozenset[str]], store: Path) -> None:
+    # pip puts files in place only at the end of a run: several runs keep most of the work of an interrupted one.
+    names = sorted(missing)
+    for begin in range(0, len(names), _BATCH):
+        part = names[begin : begin + _BATCH]
+        last = begin + len(part)
+        stage(f"wheels: fetching {begin + 1} to {last} of {len(names)} of {name}")
+        _download(name, lock.head, {pin: missing[pin] for pin in part}, store)
+
+
+def _download(name: str, head: dict[str, str], pins: dict[str, frozenset[str]], store: Path) -> None:
     temporary = paths.WORK / "pip"
     temporary.mkdir(parents=True, exist_ok=True)
+    requirements = temporary / name
+    lines = (f"{pin} {' '.join(f'--hash=sha256:{digest}' for digest in sorted(pins[pin]))}\n" for pin in sorted(pins))
+    requirements.write_text("".join(lines), encoding="utf-8")
     command: list[str | Path] = [
-        *pip, "download", "--require-hashes", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input",
-        "--progress-bar=off", *platform_options(head), "--dest", store, "--requirement", lock,
+        *_pip(), "download", "--require-hashes", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input",
+        "--progress-bar=off", *platform_options(head), "--dest", store, "--requirement", requirements,
     ]  # fmt: skip
-    # pip puts a whole run's files in place at its end; until then they are in its temporary directory.
+    # Until the end of the run the files are in pip's temporary directory.
     environment = {**os.environ, "TMPDIR": str(temporary)}
 
     def detail() -> str:
@@ -117,4 +147,4 @@ def _download(pip: list[str], lock: Path, head: dict[str, str], store: Path) -> 
         return f"{total / 1e6:.0f} MB here"
 
     with ticking("wheels", detail):
-        run(command, limit=3600, purpose=f"wheels of {lock.name}", remedy=_REMEDY, env=environment)
+        run(command, limit=3600, purpose=f"wheels of {name}", remedy=_REMEDY, env=environment)
