@@ -16,23 +16,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 DOCUMENTED = {
-    "host": {"host", "plan_hash", "slice_hash", "address", "groups", "tuning", "runtimes", "models", "engines", "gateway", "vip"},
-    "runtime": {"id", "backend", "vllm", "python", "lock", "build_host"},
-    "model": {"model", "version", "artifact", "source", "manifest", "path"},
-    "engine": {
-        "name", "service", "model", "version", "served_model_name", "model_path", "runtime", "address", "port", "settings",
-        "environment", "cpus", "numa_nodes", "memory_max_bytes", "start_timeout_seconds", "shutdown_timeout_seconds",
-        "stop_timeout_seconds", "max_request_seconds",
-    },
-    "gateway": {
-        "port", "metrics_address", "metrics_port", "check_port", "vip_addresses", "max_request_seconds", "services",
-    },
-    "vip": {"interface", "instances"},
-    "instance": {
-        "name", "virtual_router_id", "priority", "advert_interval_seconds", "addresses", "unicast_source", "unicast_peers",
-        "check_port",
-    },
-}  # fmt: skip
+    name: set(text.split())
+    for name, text in {
+        "host": "host plan_hash slice_hash address groups tuning runtimes models engines gateway vip",
+        "runtime": "id backend vllm python lock build_host",
+        "model": "model version artifact source manifest path",
+        "engine": "name service model version served_model_name model_path runtime address port settings environment"
+        " cpus numa_nodes memory_max_bytes start_timeout_seconds shutdown_timeout_seconds stop_timeout_seconds"
+        " max_request_seconds",
+        "gateway": "port metrics_address metrics_port check_port vip_addresses max_request_seconds services",
+        "vip": "interface instances",
+        "instance": "name virtual_router_id priority advert_interval_seconds addresses unicast_source unicast_peers"
+        " check_port",
+    }.items()
+}
 
 
 @st.composite
@@ -183,7 +180,7 @@ def test_threads_are_the_share_of_an_engine_unless_given() -> None:
 
 def test_pinned_engines_stay_on_one_numa_node() -> None:
     c = Case()
-    c.deployment |= {"cpus_per_engine": 3, "replicas_per_host": 2}
+    c.deployment.update(cpus_per_engine=3, replicas_per_host=2)
     del c.deployment["environment"]
     engines = c.good().slices["engine-1"].engines
     assert [(e.cpus, e.numa_nodes) for e in engines] == [("0-2", "0"), ("4-6", "1")]

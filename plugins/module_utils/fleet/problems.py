@@ -19,7 +19,9 @@ Severity = Literal["error", "warning"]
 VALUE_LENGTH = 72
 
 #: Names whose values must never be shown, and may not appear in anything that reaches a plan.
-SECRET_NAME = re.compile(r"(?i)(?:^|[_.\-])(?:\w*key|token|passw(?:or)?d|passphrase|secrets?|credentials?)$")
+SECRET_NAME = re.compile(
+    r"(?i)(?:^|[_.\-])(?:\w*key|token|passw(?:or)?d|passphrase|secrets?|(?<!allow[-_])credentials?)$"
+)
 
 
 @dataclass(frozen=True)

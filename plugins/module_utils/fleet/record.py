@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
@@ -81,9 +82,14 @@ class Record:
     def move(self, root: Path) -> None:
         """Continue the record elsewhere: where state lives may be known only after the inventory was read."""
         if root != self.root:
-            self.path.unlink(missing_ok=True)
+            old = self.path
             self.root = root
             self.write()
+            old.unlink(missing_ok=True)
+            for folder in (old.parent, old.parent.parent):
+                # What this run made for its record; a folder that holds anything else stays.
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
 
     def write(self) -> None:
         """Write the record as it stands."""

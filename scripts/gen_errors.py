@@ -1,0 +1,53 @@
+"""Write docs/errors.md from the table of problems."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "plugins/module_utils"))
+
+from fleet.problems import RULES  # noqa: E402 - found by the line above
+
+FAMILIES = {
+    "INV": ("The inventory", "清单"),
+    "SVC": ("Services", "服务"),
+    "GW": ("Gateways and virtual addresses", "网关与虚拟地址"),
+    "MOD": ("Models", "模型"),
+    "HOST": ("Hosts", "主机"),
+}
+HEAD = """# Error codes
+
+Generated from `plugins/module_utils/fleet/problems.py` by `scripts/gen_errors.py`: do not edit.
+本页由脚本生成, 请勿手工修改.
+
+Every check reports all problems at once, each with its code, the place in the inventory, the value, the rule and the
+remedy. An `error` stops a run before anything is changed; a `warning` does not. Words in `<…>` stand for what a
+message names.
+"""
+
+
+def shown(text: str) -> str:
+    """A template as it reads in a table: parameters in angle brackets, bars escaped."""
+    names = {"hint": "nearest known name", "hint_zh": "最接近的已知名称"}
+    named = re.sub(r"\{(\w+)\}", lambda m: f"`<{names.get(m[1], m[1].removesuffix('_zh').replace('_', ' '))}>`", text)
+    return named.replace("{{", "{").replace("}}", "}").replace("|", "\\|")
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [HEAD]
+    for family, (title, title_zh) in FAMILIES.items():
+        lines += [f"## {title} / {title_zh}", "", "| code | severity | rule | remedy |", "|---|---|---|---|"]
+        for code, rule in sorted(RULES.items()):
+            if code.startswith(family + "-"):
+                both = f"{shown(rule.rule)}<br>{shown(rule.rule_zh)} | {shown(rule.remedy)}<br>{shown(rule.remedy_zh)}"
+                lines.append(f"| {code} | {rule.severity} | {both} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    (ROOT / "docs/errors.md").write_text(page(), encoding="utf-8")

@@ -1,0 +1,57 @@
+"""Views of a plan: table, endpoints, and how a change rolls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.views import endpoints, roll, table
+from fleet_samples import Case
+
+ACTIVE = {"engine_units": [{"unit": "vllm-engine@chat-0.service", "active": "active"}]}
+DEAD = {"engine_units": [{"unit": "vllm-engine@chat-0.service", "active": "failed"}]}
+
+
+def data(c: Case) -> dict[str, Any]:
+    return c.good().as_dict()
+
+
+def test_endpoints() -> None:
+    c = Case()
+    c.gateway["vips"] = ["10.77.0.100/24", "10.77.0.101/24"]
+    assert endpoints(data(c)) == [
+        {"service": "chat", "model": "tiny-chat", "url": "http://10.77.0.100:80/v1"},
+        {"service": "chat", "model": "tiny-chat", "url": "http://10.77.0.101:80/v1"},
+    ]
+
+
+def test_table_has_a_line_for_each_thing_on_a_host() -> None:
+    c = Case()
+    c.addresses["spare"] = "10.77.0.50"
+    c.facts["spare"] = c.facts["engine-1"] | {"interfaces": []}
+    lines = table(data(c))
+    assert [line.split()[0] for line in lines] == ["host", "engine-1", "engine-2", "gateway-1", "gateway-2", "spare"]
+    assert "engine chat-0" in lines[1]
+    assert "8000" in lines[1]
+    assert "10.77.0.100/24 on host0" in lines[3]
+    assert lines[5].endswith("nothing")
+
+
+def test_a_fleet_that_serves_nothing_starts_at_once() -> None:
+    assert roll(None, {}) == ["100%"]
+    assert roll(data(Case()), {"engine-1": {}, "engine-2": DEAD}) == ["100%"]
+
+
+def test_a_serving_fleet_changes_one_host_then_a_quarter_of_its_smallest_service() -> None:
+    c = Case()
+    assert roll(data(c), {"engine-1": ACTIVE}) == [1, 1]
+    for number in range(10):
+        c.add_host(f"e{number}", f"10.77.0.{30 + number}", "cpu_hosts")
+    assert roll(data(c), {"engine-1": ACTIVE}) == [1, 3]
+    c.groups["few"] = ["e0", "e1"]
+    c.variables["fleet_services"]["small"] = {
+        **c.service,
+        "served_model_name": "small",
+        "port": 9000,
+        "deployments": [{"group": "few"}],
+    }
+    assert roll(data(c), {"engine-1": ACTIVE}) == [1, 1]
