@@ -254,6 +254,7 @@ def clean(_arguments: argparse.Namespace) -> int:
                 size = sum(file.lstat().st_size for file in directory.rglob("*") if file.is_file())
                 system.remove(directory)
                 stage(f"{directory}: removed, {size / 1e9:.1f} GB")
+    hosts.forget_locks()
     stage("no trace of the sandbox is left; programs that it installed on the machine stay")
     return 0
 

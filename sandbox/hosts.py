@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -384,3 +385,14 @@ def execute(node: Node, command: Sequence[str]) -> int:
 def running_anywhere() -> list[tuple[str, str]]:
     """(bridge, host) of every running host of every fleet."""
     return [(bridge, host) for bridge, host, group in cgroups.all_hosts() if cgroups.populated(group)]
+
+
+def forget_locks(place: Path = Path("/run/systemd/nspawn")) -> None:
+    """nspawn leaves its lock files when it is killed. Those that nobody holds are nobody's."""
+    for file in (place / "locks").glob("inode-*"):
+        with contextlib.suppress(OSError), file.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.unlink()
+    for directory in (place / "locks", place / "propagate", place):
+        with contextlib.suppress(OSError):
+            directory.rmdir()
