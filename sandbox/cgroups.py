@@ -1,7 +1,7 @@
 """One cgroup (version 2) for each host: what is in it is the host, and writing cgroup.kill ends all of it.
 
-Where the machine mounts the controllers as version 1, limits such as MemoryMax= are accepted in hosts and not enforced:
-the price of a plain version 2 tree in each host, which current systemd expects.
+The tree that hosts see has no controllers: limits such as MemoryMax= are accepted in them and not enforced. That is the
+price of hosts that start the same way whatever version of cgroups the machine's controllers are in.
 """
 
 from __future__ import annotations

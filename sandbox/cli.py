@@ -26,7 +26,7 @@ def _chosen(fleet: Fleet, arguments: argparse.Namespace) -> list[Node]:
     return [Node(fleet, host) for host in fleet.select(names)]
 
 
-def _prepare(kinds: set[str], hosts_wanted: int, *, wheels: bool) -> dict[str, images.Image]:
+def _prepare(kinds: set[str], hosts_wanted: int, *, wheels: bool) -> images.Prepared:
     preflight.programs()
     preflight.disk(hosts_wanted, cold=not paths.IMAGES.exists())
     with system.lock("cache"), cgroups.builder():
@@ -34,8 +34,8 @@ def _prepare(kinds: set[str], hosts_wanted: int, *, wheels: bool) -> dict[str, i
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(0o755)
         _drop_unfinished()
-        base, made = images.prepare(kinds)
-        share.ensure(base, wheels=wheels)
+        made = images.prepare(kinds)
+        share.ensure(made.base, wheels=wheels)
     return made
 
 
@@ -49,7 +49,8 @@ def prepare(arguments: argparse.Namespace) -> int:
     preflight.root()
     kinds = set(config.KINDS) if arguments.inventory is None else {host.kind for host in _fleet(arguments).hosts}
     system.private_mounts()
-    _prepare(kinds, 0, wheels=not arguments.no_wheels)
+    made = _prepare(kinds, 0, wheels=not arguments.no_wheels)
+    _raise_failed(made)
     stage("prepared")
     return 0
 
@@ -63,12 +64,20 @@ def up(arguments: argparse.Namespace) -> int:
     system.private_mounts()
     made = _prepare({node.host.kind for node in nodes}, len(nodes), wheels=not arguments.no_wheels)
     with system.lock(f"fleet-{fleet.network.bridge}"):
-        _start(fleet, nodes, made, renew=arguments.fresh)
-    stage(f"fleet {fleet.network.bridge}: {len(nodes)} hosts up")
+        started = _start(fleet, nodes, made, renew=arguments.fresh)
+    stage(f"fleet {fleet.network.bridge}: {started} of {len(nodes)} hosts up")
+    _raise_failed(made)
     return 0
 
 
-def _start(fleet: Fleet, nodes: Sequence[Node], made: dict[str, images.Image], *, renew: bool) -> None:
+def _raise_failed(made: images.Prepared) -> None:
+    """A kind that this machine cannot have fails alone, after the others are done."""
+    if made.failed:
+        raise SandboxError([problem for error in made.failed.values() for problem in error.problems])
+
+
+def _start(fleet: Fleet, chosen: Sequence[Node], made: images.Prepared, *, renew: bool) -> int:
+    nodes = [node for node in chosen if node.host.kind in made.images]
     place = paths.FleetPaths(fleet.network.bridge)
     authorized = hosts.ensure_fleet_key(place)
     if renew:
@@ -81,13 +90,16 @@ def _start(fleet: Fleet, nodes: Sequence[Node], made: dict[str, images.Image], *
         # While the lock is held no other command takes the setting back, and then these hosts are there to be counted.
         waiting = []
         for node in nodes:
-            image = made[node.host.kind]
+            image = made.images[node.host.kind]
             if hosts.supervisor(node.directory) is not None:
                 old = system.read_json(node.directory / "spec.json")
                 note = (
                     "" if old == hosts.wanted_spec(node, image) else "; it is of an older image or address, see `reset`"
                 )
                 stage(f"host {node.host.name}: runs already{note}")
+                if network.link_state(node.bridge, node.host.name) == "down":
+                    network.set_link(node.bridge, node.host.name, "up")
+                    stage(f"host {node.host.name}: its link was down, plugged in")
             else:
                 done = hosts.seed(node, image, authorized, renew=renew)
                 hosts.start(node, image)
@@ -95,6 +107,7 @@ def _start(fleet: Fleet, nodes: Sequence[Node], made: dict[str, images.Image], *
             waiting.append(node)
     hosts.write_known_hosts(fleet)
     hosts.wait_ready(waiting)
+    return len(waiting)
 
 
 def down(arguments: argparse.Namespace) -> int:
@@ -207,6 +220,7 @@ def reset(arguments: argparse.Namespace) -> int:
     made = _prepare({node.host.kind for node in nodes}, len(nodes), wheels=False)
     with system.lock(f"fleet-{fleet.network.bridge}"):
         _start(fleet, nodes, made, renew=True)
+    _raise_failed(made)
     return 0
 
 

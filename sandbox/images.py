@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import apt_repo, paths, python37, rpm_repo
-from sandbox.report import stage, ticking
+from sandbox.report import SandboxError, stage, ticking
 from sandbox.system import (
     chroot,
     chroot_mounts,
@@ -388,8 +388,16 @@ def _kind_build(kind: str, lower: tuple[Path, ...], rpm: Path | None) -> Callabl
     return build
 
 
-def prepare(kinds: set[str]) -> tuple[Path, dict[str, Image]]:
-    """Repositories in the share and images of these kinds. Returns the base's directory, and the images."""
+@dataclass(frozen=True)
+class Prepared:
+    base: Path
+    images: dict[str, Image]
+    # Kinds that cannot be had on this machine; the others can.
+    failed: dict[str, SandboxError]
+
+
+def prepare(kinds: set[str]) -> Prepared:
+    """Repositories in the share, and images of these kinds."""
     base_hash, base_dir = base()
     apt = apt_repo.ensure(base_dir, base_hash)
     lower: tuple[Path, ...] = (base_dir / "root",)
@@ -400,14 +408,19 @@ def prepare(kinds: set[str]) -> tuple[Path, dict[str, Image]]:
         images["ubuntu"] = Image("ubuntu", mark, (top / "root", *lower))
     others = sorted(kinds - {"ubuntu"})
     if not others:
-        return base_dir, images
+        return Prepared(base_dir, images, {})
     tools_hash, tools = rpm_layer(base_hash, base_dir, apt)
     rpm = rpm_repo.ensure(apt, tools, tools_hash)
+    failed: dict[str, SandboxError] = {}
     for kind in others:
         mark = recipe_hash(
             kind, tools_hash, rpm_repo.recipe(tools_hash), _OS_RELEASE[kind], _DNF, _DNF_REPO, _rpm_kind,
             _write_release, python37.recipe() if kind == "kylin-v10" else None,
         )  # fmt: skip
-        top = _stored(kind, mark, _kind_build(kind, tools, rpm))
-        images[kind] = Image(kind, mark, (top / "root", *tools))
-    return base_dir, images
+        try:
+            top = _stored(kind, mark, _kind_build(kind, tools, rpm))
+        except SandboxError as error:
+            failed[kind] = error
+        else:
+            images[kind] = Image(kind, mark, (top / "root", *tools))
+    return Prepared(base_dir, images, failed)

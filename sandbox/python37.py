@@ -5,6 +5,7 @@ dnf needs the Python it was built for; that one goes to /usr/libexec/platform-py
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 from sandbox import paths
-from sandbox.report import fail, stage
+from sandbox.report import SandboxError, fail, stage
 from sandbox.system import chroot, chroot_mounts, recipe_hash, run
 
 PREFIX = "/usr/lib/python37-dist"
@@ -65,7 +66,9 @@ def find() -> Path:
             where,
             "3.7",
         ]
-        run(command, limit=300, purpose="uv python install", check=False)
+        # Its download server may be out of reach, and then the attempt can take as long as it likes.
+        with contextlib.suppress(SandboxError):
+            run(command, limit=180, purpose="uv python install", check=False)
         for python in sorted(where.glob("*/bin/python3.7")):
             if prefix := _base_prefix(python):
                 return prefix
