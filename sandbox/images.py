@@ -199,6 +199,7 @@ def _stored(name: str, mark: str, build: Callable[[Path], None]) -> Path:
     """images/<hash>, built when it is not there."""
     target = paths.IMAGES / mark
     if (target / "recipe.json").exists():
+        _drop_older(name, mark)
         stage(f"image {name}: from cache")
         return target
     with fresh(target) as building:
