@@ -13,6 +13,7 @@ options:
       - C(endpoints), a list of what clients can ask, each with C(service), C(model) and C(url).
       - C(roll), the batch sizes for C(serial) of plays that change engines.
       - C(table), the plan as lines of text.
+      - C(status), what runs of it by the facts of this run, as lines of text.
     required: true
 """
 EXAMPLES = r"""
@@ -36,7 +37,7 @@ from ansible.plugins.lookup import LookupBase
 sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
 
 from fleet.state import plan_root, read_facts, read_json, state_root  # the core is no Ansible package on the controller
-from fleet.views import endpoints, roll, table
+from fleet.views import endpoints, roll, status, table
 
 
 class LookupModule(LookupBase):
@@ -46,7 +47,7 @@ class LookupModule(LookupBase):
         """Raises AnsibleError for an unknown view."""
         known = variables or {}
         if len(terms) != 1 or kwargs:
-            raise AnsibleError("fleet_plan takes one argument, the name of a view: endpoints, roll or table")
+            raise AnsibleError("fleet_plan takes one argument, the name of a view: endpoints, roll, status or table")
         root = state_root(known.get("ansible_inventory_sources") or (), self._override(known))
         plan = read_json(plan_root(root, bool(known.get("ansible_check_mode"))) / "plan.json")
         match str(terms[0]):
@@ -54,11 +55,15 @@ class LookupModule(LookupBase):
                 return [endpoints(plan) if plan else []]
             case "table":
                 return [table(plan) if plan else []]
+            case "status":
+                hostvars = known["hostvars"]
+                facts = {host: (hostvars.raw_get(host).get("ansible_facts") or {}).get("fleet") for host in hostvars}
+                return [status(plan, facts) if plan else []]
             case "roll":
                 hosts = plan["hosts"] if plan else {}
                 recorded = {host: found["facts"] for host in hosts if (found := read_facts(root, host))}
                 return [roll(plan, recorded)]
-        raise AnsibleError(f"fleet_plan has no view named {terms[0]}: endpoints, roll or table")
+        raise AnsibleError(f"fleet_plan has no view named {terms[0]}: endpoints, roll, status or table")
 
     def _override(self, known: dict[str, Any]) -> str | None:
         """``fleet_state_dir``. A play's own keywords see no host's variables, so any host of the inventory is asked."""

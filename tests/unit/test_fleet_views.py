@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.views import endpoints, roll, table
+from fleet.views import endpoints, roll, status, table
 from fleet_samples import Case
 
 ACTIVE = {"engine_units": [{"unit": "vllm-engine@chat-0.service", "active": "active"}]}
@@ -55,3 +55,25 @@ def test_a_serving_fleet_changes_one_host_then_a_quarter_of_its_smallest_service
         "deployments": [{"group": "few"}],
     }
     assert roll(data(c), {"engine-1": ACTIVE}) == [1, 1]
+
+
+def test_status_names_what_is_missing() -> None:
+    c = Case()
+    units = [
+        {"unit": "vllm-engine@chat-0.service", "active": "active", "sub": "running"},
+        {"unit": "vllm-engine@old-0.service", "active": "failed", "sub": "failed"},
+    ]
+    facts: dict[str, dict[str, Any] | None] = {
+        "engine-1": {"engine_units": units, "listening": [{"port": 8000}]},
+        "engine-2": {},
+        "gateway-1": {"listening": [{"port": 80}], "interfaces": [{"addresses": ["10.77.0.100/24"]}]},
+        "gateway-2": None,
+    }
+    assert [" ".join(line.split()) for line in status(data(c), facts)[1:]] == [
+        "engine-1 engine chat-0 active (running), answers on 8000",
+        "engine-1 vllm-engine@old-0.service failed (failed), not in the plan",
+        "engine-2 engine chat-0 not there, nobody listens on 8000",
+        "gateway-1 gateway listens on 80",
+        "gateway-1 address 10.77.0.100 here",
+        "gateway-2 host did not answer",
+    ]

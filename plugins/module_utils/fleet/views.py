@@ -1,11 +1,11 @@
-"""Views of a plan that was written: a table for people, the addresses of clients, and how a change may roll over hosts.
+"""Views of a plan that was written: tables for people, the addresses of clients, and how a change may roll over hosts.
 
 All take the plain data of ``plan.json`` and the recorded facts; pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 #: Of each service at most one host in so many may change at once.
@@ -67,5 +67,35 @@ def table(plan: Mapping[str, Any]) -> list[str]:
             rows.append((host, item["address"], "gateway", str(gateway["port"]), services, addresses))
         if len(rows) == before:
             rows.append((host, item["address"], "nothing", "", "", ""))
+    return _aligned(rows)
+
+
+def status(plan: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
+    """What runs of the plan, one line a planned engine, gateway and virtual address. ``facts`` are None for hosts that
+    did not answer."""
+    rows = [("host", "what", "state")]
+    for host, item in sorted(plan["hosts"].items()):
+        found = facts.get(host)
+        if found is None:
+            rows.append((host, "host", "did not answer"))
+            continue
+        units = {unit["unit"]: f"{unit['active']} ({unit['sub']})" for unit in found.get("engine_units") or ()}
+        ports = {entry["port"] for entry in found.get("listening") or ()}
+        for engine in item["engines"]:
+            state = units.pop(f"vllm-engine@{engine['name']}.service", "not there")
+            serving = "answers on" if engine["port"] in ports else "nobody listens on"
+            rows.append((host, f"engine {engine['name']}", f"{state}, {serving} {engine['port']}"))
+        rows += [(host, name, f"{state}, not in the plan") for name, state in sorted(units.items())]
+        gateway = item.get("gateway")
+        if gateway:
+            state = "listens on" if gateway["port"] in ports else "nobody listens on"
+            rows.append((host, "gateway", f"{state} {gateway['port']}"))
+            own = {a.split("/")[0] for i in found.get("interfaces") or () for a in i.get("addresses") or ()}
+            for address in gateway["vip_addresses"]:
+                rows.append((host, f"address {address}", "here" if address in own else "elsewhere"))
+    return _aligned(rows)
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
