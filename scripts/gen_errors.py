@@ -1,5 +1,7 @@
 """Write docs/errors.md from the table of problems."""
 
+# Chinese punctuation in Chinese texts.
+# ruff: noqa: RUF001
 from __future__ import annotations
 
 import re
@@ -21,7 +23,7 @@ FAMILIES = {
 HEAD = """# Error codes
 
 Generated from `plugins/module_utils/fleet/problems.py` by `scripts/gen_errors.py`: do not edit.
-本页由脚本生成, 请勿手工修改.
+本页由脚本生成，请勿手工修改。
 
 Every check reports all problems at once, each with its code, the place in the inventory, the value, the rule and the
 remedy. An `error` stops a run before anything is changed; a `warning` does not. Words in `<…>` stand for what a

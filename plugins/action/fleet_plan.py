@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
 
 from fleet.action import facts_in_run, failed, read, root_of  # the core is no Ansible package on the controller
 from fleet.facts import HostFacts
-from fleet.planner import plan
+from fleet.planner import age_text, plan
 from fleet.state import age_of, plan_root, read_facts, read_json, utc_now, write_facts, write_plan
 from fleet.versions import load_matrix
 
@@ -32,6 +32,12 @@ class ActionModule(ActionBase):
         root = root_of(variables, inventory.variables.get("fleet_state_dir"))
         check = bool(self._task.check_mode)
         facts, ages = self._facts(variables, inventory.hosts, root, check)
+        if ages:
+            oldest = max(ages, key=lambda host: (ages[host], host))
+            self._display.display(
+                f"Not asked in this run: {len(ages)} of {len(inventory.hosts)} hosts. Their recorded facts are up to"
+                f" {age_text(ages[oldest])} old ({oldest})."
+            )
         made = plan(inventory, facts, load_matrix())
         if isinstance(made, list):
             return failed(made)

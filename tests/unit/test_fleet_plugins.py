@@ -138,6 +138,7 @@ def test_plan_slices_and_records(site: Site) -> None:
     done = site.run(path)
     assert done.returncode == 0, done.stdout
     assert "http://10.77.0.100:80/v1" in done.stdout
+    assert "Not asked in this run: 4 of 4 hosts. Their recorded facts are up to" in done.stdout
     plan = json.loads((site.state / "plan.json").read_text())
     (record,) = site.records()
     assert record["plan_hash"] == plan["plan_hash"]

@@ -4,6 +4,8 @@ Controller only (pydantic). Shape and types are checked here; everything that ne
 inventory, a host's facts or the version matrix is checked in ``rules`` and ``planner``.
 """
 
+# Chinese punctuation in Chinese texts.
+# ruff: noqa: RUF001
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -139,9 +141,9 @@ STAND_INS: dict[str, Any] = {
 # --- pydantic's findings as problems ----------------------------------------------------------------------------------
 
 _TYPES = {
-    "int": ("a whole number, without quotes", "整数, 不带引号"),
-    "float": ("a number, without quotes", "数字, 不带引号"),
-    "string": ("text; write numbers and versions in quotes", "文本; 数字和版本号请加引号"),
+    "int": ("a whole number, without quotes", "整数，不带引号"),
+    "float": ("a number, without quotes", "数字，不带引号"),
+    "string": ("text; write numbers and versions in quotes", "文本；数字和版本号请加引号"),
     "bool": ("true or false", "true 或 false"),
     "dict": ("a mapping of names to values", "键值映射"),
     "model": ("a mapping of names to values", "键值映射"),
@@ -180,7 +182,7 @@ def _constraint(error: ErrorDetails) -> tuple[str, str]:
             return f"one of {ctx['expected']}", f"是 {ctx['expected']} 之一"
         case "too_short" | "string_too_short":
             return "not empty", "不为空"
-    return error["msg"][:1].lower() + error["msg"][1:], f"满足: {error['msg']}"
+    return error["msg"][:1].lower() + error["msg"][1:], f"满足：{error['msg']}"
 
 
 def to_problem(model: type[BaseModel], prefix: tuple[str | int, ...], error: ErrorDetails) -> Problem:

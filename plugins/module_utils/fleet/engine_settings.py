@@ -4,6 +4,8 @@ Which options are whose: the plan owns what must agree with gateways, units and 
 Source of option behaviour: vLLM 0.32.0, ``vllm/engine/arg_utils.py`` and a run on a CPU.
 """
 
+# Chinese punctuation in Chinese texts.
+# ruff: noqa: RUF001
 from __future__ import annotations
 
 import math
@@ -36,7 +38,7 @@ OWNED_OPTIONS: dict[str, tuple[str, str]] = {
 OWNED_ENVIRONMENT: dict[str, tuple[str, str]] = {
     "HF_HUB_OFFLINE": (
         "engines never fetch models; declare them in fleet_models",
-        "引擎不会下载模型; 请在 fleet_models 中声明",
+        "引擎不会下载模型；请在 fleet_models 中声明",
     ),
     "VLLM_NO_USAGE_STATS": ("engines report nothing to anyone", "引擎不向任何人上报信息"),
     "VLLM_DO_NOT_TRACK": ("engines report nothing to anyone", "引擎不向任何人上报信息"),
@@ -53,7 +55,7 @@ REFUSED_ON_CPU: dict[str, tuple[str, str, str, str, str]] = {
     "quantization": (
         r"w8a8|int8|ascend",
         "stock vLLM has no such method; pre-quantised checkpoints say it themselves",
-        "原版 vLLM 没有该方法; 预量化的模型自身已有说明",
+        "原版 vLLM 没有该方法；预量化的模型自身已有说明",
         "remove it; vLLM reads the method from the checkpoint",
         "请删除; vLLM 会从模型中读取量化方法",
     ),
@@ -69,7 +71,7 @@ REFUSED_ON_CPU: dict[str, tuple[str, str, str, str, str]] = {
         "ray is not part of the locked runtime",
         "锁定的运行时不包含 ray",
         "remove it; engines of this release stay on one host",
-        "请删除; 本版本的引擎只在一台主机上运行",
+        "请删除；本版本的引擎只在一台主机上运行",
     ),
 }
 
@@ -149,7 +151,7 @@ def check_environment(prefix: tuple[str | int, ...], environment: Mapping[str, s
                     path,
                     environment[name],
                     expected="a name of letters, digits and underscores with one line of text",
-                    expected_zh="为由字母, 数字和下划线组成的名称, 且值为单行文本",
+                    expected_zh="为由字母、数字和下划线组成的名称，且值为单行文本",
                 )
             )
     return found

@@ -1,5 +1,7 @@
 """The version matrix: which sets exist, and whether one fits a host. Data is in ``data/``, each row with its source."""
 
+# Chinese punctuation in Chinese texts.
+# ruff: noqa: RUF001
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -112,9 +114,9 @@ def _desktop(path: str, name: str) -> Problem:
         name,
         os=name,
         reason="it is the desktop edition, whose packages differ from the server's",
-        reason_zh="这是桌面版, 其软件包与服务器版不同",
+        reason_zh="这是桌面版，其软件包与服务器版不同",
         instead="install the server edition (Kylin Linux Advanced Server)",
-        instead_zh="请安装服务器版(银河麒麟高级服务器操作系统)",
+        instead_zh="请安装服务器版（银河麒麟高级服务器操作系统）",
     )
 
 
