@@ -249,6 +249,8 @@ UV_FAULTS = [
      "add it to vllm_runtime_find_links, or set vllm_runtime_index_url"),
     (r"([\w.\-]+)(?:==\S+)? has no (?:usable )?wheels|has no wheels with a matching [^\n]*",
      "the wheels of {0} there are not for this host", "add the wheel for this Python, machine and glibc"),
+    (r"Failed to read `--find-links` directory: (\S+)", "the directory of wheels {0} cannot be read on this host",
+     "correct vllm_runtime_find_links, or mount what it names"),
     (r"(No space left on device)", "the disk is full", "free 4 GB where runtimes are"),
     (r"(?:dns error|Connection refused|error sending request|Could not connect|timed out)[^\n]*",
      "the package index cannot be reached",
@@ -402,6 +404,9 @@ def _build(runtime: Runtime, path: str, uv: str, python: str, sources: Sources, 
         "python": runtime.python,
         "backend": runtime.backend,
     }
+    # uv leaves its own lock there, which everybody may write.
+    if os.path.exists(os.path.join(path, ".lock")):
+        os.unlink(os.path.join(path, ".lock"))
     os.chmod(path, 0o755)
     write_json(os.path.join(path, MARKER), marker)
 
