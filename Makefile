@@ -38,5 +38,6 @@ docs: setup ## renew the generated pages and schemas
 	@for g in scripts/gen_*.py; do $(PY) $$g; done
 
 clean: ## remove every trace of the sandbox and of the environment
-	@if [ -x $(PY) ]; then $(PY) -m sandbox clean; else python3 -m sandbox clean; fi
+	@if [ -d /var/lib/vllm-fleet-sandbox ] || [ -d /var/cache/vllm-fleet-sandbox ]; then \
+	  scripts/setup.sh && $(PY) -m sandbox clean; fi
 	@rm -rf .venv .tools .fleet .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .ansible

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+import tomllib
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from sandbox import paths
 from sandbox.preflight import disk_for
-from sandbox.report import stage, ticking
+from sandbox.report import SandboxError, stage, ticking
 from sandbox.system import fresh, recipe_hash, remove, run, sha256_file
 
 LOCKS = Path(__file__).parent.parent / "roles" / "vllm_runtime" / "files" / "locks"
@@ -115,12 +119,61 @@ def ensure() -> None:
 
 def _download_all(name: str, lock: Lock, missing: dict[str, frozenset[str]], store: Path) -> None:
     # pip puts files in place only at the end of a run: several runs keep most of the work of an interrupted one.
-    names = sorted(missing)
+    # CPU builds of PyTorch are on no package index but PyTorch's own: pip finds one where it is told to look, else uv.
+    for pin in sorted(pin for pin in missing if pin.endswith("+cpu")):
+        try:
+            _download(name, lock.head, {pin: missing[pin]}, store)
+        except SandboxError:
+            if not _from_pytorch(pin, lock.head, missing[pin], store):
+                raise
+    names = sorted(pin for pin in missing if not pin.endswith("+cpu"))
     for begin in range(0, len(names), _BATCH):
         part = names[begin : begin + _BATCH]
         last = begin + len(part)
         stage(f"wheels: fetching {begin + 1} to {last} of {len(names)} of {name}")
         _download(name, lock.head, {pin: missing[pin] for pin in part}, store)
+
+
+def _from_pytorch(pin: str, head: dict[str, str], hashes: frozenset[str], store: Path) -> bool:
+    """Fetch a CPU build of PyTorch, which the package index does not have, from where uv knows that it is.
+
+    True when a wheel with one of the locked hashes is in the store now.
+    """
+    requirement = paths.WORK / "torch.in"
+    requirement.parent.mkdir(parents=True, exist_ok=True)
+    requirement.write_text(pin.partition("+")[0] + "\n", encoding="utf-8")
+    command: list[str | Path] = [
+        *_uv(), "pip", "compile", "--quiet", "--no-deps", "--torch-backend", "cpu", "--format", "pylock.toml",
+        "--python-version", head.get("python", "3.11"), requirement,
+    ]  # fmt: skip
+    found = run(command, limit=120, purpose=f"address of {pin}", check=False)
+    url = wheel_url(found.stdout, hashes) if found.returncode == 0 else None
+    if url is None:
+        return False
+    wheel = store / unquote(url.rsplit("/", 1)[1])
+    partial = wheel.with_suffix(".partial")
+    stage(f"wheels: fetching {wheel.name}")
+    with urllib.request.urlopen(url, timeout=60) as source, partial.open("wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    if sha256_file(partial) not in hashes:
+        partial.unlink()
+        return False
+    partial.rename(wheel)
+    return True
+
+
+def wheel_url(pylock: str, hashes: frozenset[str]) -> str | None:
+    """The address, in a pylock.toml, of a wheel with one of the hashes."""
+    for package in tomllib.loads(pylock).get("packages", []):
+        for wheel in package.get("wheels", []):
+            if wheel.get("hashes", {}).get("sha256") in hashes:
+                return str(wheel["url"])
+    return None
+
+
+def _uv() -> list[str]:
+    beside = Path(sys.executable).with_name("uv")
+    return [str(beside) if beside.exists() else "uv"]
 
 
 def _download(name: str, head: dict[str, str], pins: dict[str, frozenset[str]], store: Path) -> None:
