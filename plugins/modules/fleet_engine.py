@@ -82,7 +82,7 @@ removed:
   returned: success
   type: list
   elements: str
-failed:
+failures:
   description: Engines that did not come up, with code, cause, remedy and the lines that show it.
   returned: failure of O(state=ready)
   type: list
@@ -296,10 +296,15 @@ def ready(module, host, places):
         failed.append(examine(host, name, since, shown.get(en.unit_of(name), {}), folder))
     if failed:
         up = [name for name in names if name not in [item["engine"] for item in failed]]
+        # An engine that cannot come up would only take the CPU of those that can.
+        stopped = [item["engine"] for item in failed if item["lasting"]]
+        if stopped:
+            host.systemctl("stop", *[en.unit_of(name) for name in stopped], timeout=600)
         words = [f"engine {item['engine']} did not come up: {item['cause']}. To mend it: {item['remedy']}.\n"
                  + "\n".join("  | " + line for line in item["lines"]) for item in failed]  # fmt: skip
-        tail = f"\nCame up: {', '.join(up)}." if up else ""
-        module.fail_json(msg="\n".join(words) + tail, failed=failed, restart=names)
+        tail = f"\nStopped until the next run: {', '.join(stopped)}." if stopped else ""
+        tail += f"\nCame up: {', '.join(up)}." if up else ""
+        module.fail_json(msg="\n".join(words) + tail, failures=failed, restart=names)
     return {"changed": True, "restart": names, "removed": []}
 
 
@@ -318,6 +323,7 @@ def examine(host, name, since, unit, folder):
         "cause": known[1] if known else f"its cause is not in the catalogue ({state})",
         "remedy": known[0].remedy if known else f"read its journal: journalctl -u {en.unit_of(name)}",
         "state": state,
+        "lasting": known is not None and known[0].lasting,
         "lines": faults.telling_lines(journal, known[0] if known else None),
     }
 

@@ -12,6 +12,7 @@ class Fault:
     pattern: str  # in the journal of the engine, or in systemd's words about its end
     cause: str  # {0} is the first matched group
     remedy: str
+    lasting: bool = True  # starting it again changes nothing
 
 
 FAULTS = (
@@ -51,6 +52,7 @@ FAULTS = (
         r"(?:out of memory|OutOfMemoryError|Cannot allocate memory|MemoryError|oom-kill|OOM killer)",
         "it ran out of memory",
         "lower max_num_seqs, the KV cache or max_model_len, raise memory_max_bytes, or put fewer engines on this host",
+        lasting=False,
     ),
     Fault(
         "ENG-SIGILL",
@@ -80,8 +82,8 @@ FAULTS = (
     ),
     Fault(
         "ENG-MODEL",
-        r"(?:Repo id must be in the form|Invalid repository ID or local directory specified|"
-        r"Can't load the configuration of|"
+        r"(?:Repo id must be in the form[^\n]*: '(/[^']+)'|Repo id must be in the form|"
+        r"Invalid repository ID or local directory specified|Can't load the configuration of|"
         r"(?:does not appear to have|Error no file named|couldn't find) [^\n]*|"
         r"\[Errno 2\] No such file or directory: '([^']+)'|LocalEntryNotFoundError|outgoing traffic has been disabled)",
         "its model is not where the settings say, or is not whole {0}",
@@ -111,6 +113,7 @@ FAULTS = (
         r"(?:start-post operation timed out|start operation timed out|engine-ready: gave up)",
         "it did not become ready in the time that the plan gives it",
         "see what it was doing below; a slow disk or a busy host needs a longer start timeout",
+        lasting=False,
     ),
 )
 
@@ -131,12 +134,11 @@ NOISE = re.compile(
 
 
 def telling_lines(journal: str, fault: Fault | None, count: int = 6) -> list[str]:
-    """The few lines that show it: around the match where there is one, else the last that are not noise."""
+    """The few lines that show it: those that match where there are some, else the last that are not noise."""
     lines = [line.rstrip()[:400] for line in journal.splitlines()]
     if fault is not None:
         hits = [index for index, line in enumerate(lines) if re.search(fault.pattern, line)]
         if hits:
-            chosen = sorted({max(hits[0] - 1, 0), *hits[:3]})
-            return [lines[index] for index in chosen if lines[index].strip()]
+            return list(dict.fromkeys(lines[index].strip() for index in hits))[:3]
     useful = [line for line in lines if not NOISE.search(line)]
     return useful[-count:]
