@@ -8,8 +8,7 @@ module: fleet_files
 short_description: Put the small files of a role in place, in one call
 description:
   - Compares, validates and writes files, each in one step, owned by root. Missing directories are made.
-  - Every new file is validated before the first one is written. Files with secrets are written first, as validators
-    may read them.
+  - Files without a validator are written first, as the validators of others may read them.
 options:
   files:
     description: The files.
@@ -26,12 +25,12 @@ options:
   secrets:
     description:
       - Texts of files that are secret, by path. Never shown and never logged.
-      - Apart from O(files), because a secret inside a list would come into the host's journal, escaped past recognition.
+      - Apart from O(files), because a secret inside a list can come into the host's journal, escaped past recognition.
     type: dict
     default: {}
 attributes:
   check_mode: {support: full, description: Changes nothing and says what would change.}
-  diff_mode: {support: full, description: Shows content and permissions before and after; of secrets only that they differ.}
+  diff_mode: {support: full, description: Shows content and permissions; of secrets only that they differ.}
   idempotent: {support: full, description: A second run changes nothing.}
 author: [vllm-fleet]
 """
@@ -83,6 +82,8 @@ def main():
             "secrets": {"type": "dict", "default": {}, "no_log": True},
         },
         supports_check_mode=True,
+        # Otherwise whole files go to the journal on each run.
+        no_log=True,
     )
     try:
         files = [wanted(item, module.params["secrets"]) for item in module.params["files"]]

@@ -7,8 +7,8 @@ DOCUMENTATION = r"""
 module: fleet_tuning
 short_description: Set kernel settings now and for the next boot, and give them back
 description:
-  - Compares the wanted settings with the files and with the running kernel, applies only what differs, and then asks the
-    kernel again.
+  - Compares the wanted settings with the files and with the running kernel, applies only what differs, and then asks
+    the kernel again.
   - Values from before the first change are recorded. Settings that are no longer wanted, or V(absent), go back to them.
   - Warns of other files that set one of the settings to another value at the next boot.
 options:

@@ -11,7 +11,10 @@ PROJECT = SCENARIO.parents[1]
 
 
 def ansible(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "ANSIBLE_CALLBACKS_ENABLED": "ansible.posix.timer"}
+    environment = os.environ | {
+        "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
+        "ANSIBLE_CALLBACKS_ENABLED": "ansible.posix.timer",
+    }
     command = ["ansible", "-i", str(SCENARIO / "inventory"), *arguments]
     return subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=50)
 

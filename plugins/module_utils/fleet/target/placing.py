@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from .files import make_folders, mode_of, read_text, write_text
 from .trouble import Trouble
@@ -20,7 +20,7 @@ class Placed:
     """A file as it should be. Without content it should not be there."""
 
     path: str
-    content: Optional[str]
+    content: str | None
     mode: int = 0o644
     secret: bool = False
     validate: str = ""
@@ -49,7 +49,9 @@ def check_validator(wanted: Placed, may_run: bool) -> None:
     command = shlex.split(wanted.validate)
     folder = os.path.dirname(wanted.path)
     # In the file's own directory where there is one: relative includes must work for the validator, too.
-    with tempfile.TemporaryDirectory(dir=folder if os.path.isdir(folder) and may_run else None, prefix=".check-") as work:
+    with tempfile.TemporaryDirectory(
+        dir=folder if os.path.isdir(folder) and may_run else None, prefix=".check-"
+    ) as work:
         candidate = os.path.join(work, os.path.basename(wanted.path))
         write_text(candidate, wanted.content, 0o600)
         command = [part.replace("%s", candidate) for part in command]
@@ -87,17 +89,15 @@ def diff_of(wanted: Placed) -> dict[str, Any]:
 
 
 def converge(wanted: list[Placed], check: bool) -> tuple[list[str], list[dict[str, Any]]]:
-    """Paths that differ, and their diffs. Everything is validated before anything is written, except that a secret is
-    written first: validators read it."""
+    """Paths that differ, and their diffs. Files without a validator come first, as those of the others may read them."""
     changed = [item for item in wanted if differs(item)]
     diffs = [diff_of(item) for item in changed]
-    first = [item for item in changed if item.secret]
-    rest = [item for item in changed if not item.secret]
+    first = [item for item in changed if not item.validate]
+    rest = [item for item in changed if item.validate]
     if check:
         # What a validator needs may itself not be there yet on a bare host: only a host that is set up is asked.
-        ready = all(not item.secret or os.path.exists(item.path) for item in wanted)
-        for item in rest:
-            if ready and os.path.exists(item.path):
+        if not any(item.content is not None and not os.path.exists(item.path) for item in wanted):
+            for item in rest:
                 check_validator(item, may_run=False)
         return [item.path for item in changed], diffs
     for item in first:
@@ -115,4 +115,3 @@ def place(wanted: Placed) -> None:
         return
     make_folders(os.path.dirname(wanted.path))
     write_text(wanted.path, wanted.content, wanted.mode)
-

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from .files import make_folders, read_json, read_text, write_json, write_text
 from .trouble import Trouble
@@ -57,7 +57,7 @@ def normal(value: Any) -> str:
     return " ".join(str(value).split())
 
 
-def same(one: Optional[str], other: Optional[str]) -> bool:
+def same(one: str | None, other: str | None) -> bool:
     if one is None or other is None:
         return one is other
     one, other = normal(one), normal(other)
@@ -78,7 +78,7 @@ def chosen(text: str) -> str:
     return found.group(1) if found else normal(text)
 
 
-def read_sysctl(key: str, places: Places) -> Optional[str]:
+def read_sysctl(key: str, places: Places) -> str | None:
     try:
         text = read_text(places.setting(key))
     except OSError as error:
@@ -86,7 +86,7 @@ def read_sysctl(key: str, places: Places) -> Optional[str]:
     return None if text is None else normal(text)
 
 
-def read_thp(name: str, places: Places) -> Optional[str]:
+def read_thp(name: str, places: Places) -> str | None:
     text = read_text(places.path(f"{THP}/{name}"))
     return None if text is None else chosen(text)
 
@@ -110,24 +110,24 @@ def present(wanted: Wanted, places: Places) -> Wanted:
     )
 
 
-def sysctl_text(wanted: Wanted) -> Optional[str]:
+def sysctl_text(wanted: Wanted) -> str | None:
     lines = [f"{key} = {value}\n" for key, value in sorted(wanted.sysctl.items())]
     return HEAD + "".join(lines) if lines else None
 
 
-def tmpfiles_text(wanted: Wanted) -> Optional[str]:
+def tmpfiles_text(wanted: Wanted) -> str | None:
     lines = [f"w {THP}/{name} - - - - {value}\n" for name, value in sorted(wanted.thp.items())]
     return HEAD + "".join(lines) if lines else None
 
 
-def kernel_now(sysctl: list[str], thp: list[str], places: Places) -> dict[str, dict[str, Optional[str]]]:
+def kernel_now(sysctl: list[str], thp: list[str], places: Places) -> dict[str, dict[str, str | None]]:
     return {
         "sysctl": {key: read_sysctl(key, places) for key in sorted(sysctl)},
         "thp": {name: read_thp(name, places) for name in sorted(thp)},
     }
 
 
-def picture(sysctl: dict[str, Optional[str]], thp: dict[str, Optional[str]], files: dict[str, Optional[str]]) -> str:
+def picture(sysctl: dict[str, str | None], thp: dict[str, str | None], files: dict[str, str | None]) -> str:
     """What a diff compares: the kernel's values and the files."""
     lines = [f"kernel {key} = {value}" for key, value in sorted(sysctl.items())]
     lines += [f"kernel {THP}/{name} = {value}" for name, value in sorted(thp.items())]
@@ -198,7 +198,9 @@ def overrides(wanted: Wanted, places: Places) -> list[str]:
                 continue
             for key, value in wanted.sysctl.items():
                 if setting_file(key) == setting_file(match.group(1)) and not same(match.group(2), value):
-                    found.append(f"{path} sets {key} to {normal(match.group(2))}, and is read after {places.sysctl_file}")
+                    found.append(
+                        f"{path} sets {key} to {normal(match.group(2))}, and is read after {places.sysctl_file}"
+                    )
     return found
 
 
@@ -207,11 +209,11 @@ def _recorded(places: Places) -> dict[str, dict[str, str]]:
     return {part: dict(record.get(part) or {}) for part in ("sysctl", "thp")}
 
 
-def _files_now(places: Places) -> dict[str, Optional[str]]:
+def _files_now(places: Places) -> dict[str, str | None]:
     return {name: read_text(places.path(name)) for name in (places.sysctl_file, places.tmpfiles_file)}
 
 
-def _place(files: dict[str, Optional[str]], places: Places) -> None:
+def _place(files: dict[str, str | None], places: Places) -> None:
     for name, text in files.items():
         path = places.path(name)
         if text is None:
@@ -229,7 +231,9 @@ def converge(wanted: Wanted, places: Places, check: bool) -> dict[str, Any]:
     # Settings that an earlier run changed, and that nobody wants any more, go back to what they were. One that the kernel
     # lost since (a module that is no longer loaded) has nothing to go back to.
     back = {
-        "sysctl": {k: v for k, v in before["sysctl"].items() if k not in here.sysctl and read_sysctl(k, places) is not None},
+        "sysctl": {
+            k: v for k, v in before["sysctl"].items() if k not in here.sysctl and read_sysctl(k, places) is not None
+        },
         "thp": {n: v for n, v in before["thp"].items() if n not in here.thp and read_thp(n, places) is not None},
     }
     sysctl = {**here.sysctl, **back["sysctl"]}
