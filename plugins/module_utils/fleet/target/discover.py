@@ -6,8 +6,7 @@ failure. ``root`` lets tests point at a fixture tree.
 
 from __future__ import annotations
 
-# pathlib stays out: the module is asked to start fast.
-# ruff: noqa: PTH110, PTH115, PTH118, PTH120, PTH123, PTH208
+# pathlib stays out: the module is to start fast.
 import os
 import re
 import socket
