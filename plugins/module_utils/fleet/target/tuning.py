@@ -100,8 +100,8 @@ def present(wanted: Wanted, places: Places) -> Wanted:
     if needed:
         raise Trouble(
             f"this kernel has no {', '.join(needed)}",
-            "check the spelling; load the module that brings it before this role; or, where hosts may do without, list it in "
-            "host_tuning_optional",
+            "check the spelling; load the module that brings it before this role; or, where hosts may do without, list "
+            "it in host_tuning_optional",
         )
     return Wanted(
         {key: normal(value) for key, value in wanted.sysctl.items() if key not in missing},
@@ -228,8 +228,8 @@ def converge(wanted: Wanted, places: Places, check: bool) -> dict[str, Any]:
     """Bring a host to what is wanted; an empty ``wanted`` gives everything back as it was before the first run."""
     here = present(wanted, places)
     before = _recorded(places)
-    # Settings that an earlier run changed, and that nobody wants any more, go back to what they were. One that the kernel
-    # lost since (a module that is no longer loaded) has nothing to go back to.
+    # Settings that an earlier run changed, and that nobody wants any more, go back to what they were. One that the
+    # kernel lost since (a module that is no longer loaded) has nothing to go back to.
     back = {
         "sysctl": {
             k: v for k, v in before["sysctl"].items() if k not in here.sysctl and read_sysctl(k, places) is not None
@@ -262,7 +262,8 @@ def converge(wanted: Wanted, places: Places, check: bool) -> dict[str, Any]:
     if check or not changed:
         return result
     state = places.path(places.state_file)
-    # The record first: what it holds is gone once the kernel has other values. Until the end it also keeps what goes back.
+    # The record first: what it holds is gone once the kernel has other values. Until the end it also keeps what goes
+    # back.
     if any(keep.values()) or any(before.values()):
         make_folders(os.path.dirname(state))
         write_json(state, {part: {**before[part], **keep[part]} for part in keep})
