@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SUBNET, BRIDGE = "10.79.0", "vfit0"
 KYLIN = "gateway-3"
 
+# SQLite's side files of the package database, and bytecode, change when something is only read.
+ASIDE = re.compile(r"-(shm|wal)$|/__pycache__/")
 # What a running system writes by itself, plus what an ssh session leaves.
 VOLATILE = (
     "/var/lib/systemd/",
@@ -79,13 +82,15 @@ class Run:
         return "\n".join(m for messages in self.failed().values() for m in messages) + self.output
 
 
-def differences(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> list[str]:
-    return [
+def assert_unchanged(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> None:
+    """Fail with what differs, file by file."""
+    found = [
         f"{host}: {path}: {before[host].get(path)} -> {after[host].get(path)}"
         for host in before
         for path in sorted(before[host].keys() | after[host].keys())
         if before[host].get(path) != after[host].get(path)
     ]
+    assert not found, "\n".join(found[:40])
 
 
 @dataclass
@@ -159,7 +164,7 @@ class Fleet:
             "-printf", "%p\\t%s %m %u %T@ %l\\n",
         )  # fmt: skip
         files = dict(line.split("\t", 1) for line in listing.splitlines() if "\t" in line)
-        files = {k: v for k, v in files.items() if not k.startswith(VOLATILE)}
+        files = {k: v for k, v in files.items() if not k.startswith(VOLATILE) and not ASIDE.search(k)}
         files["(users)"] = self.on(host, "cat", "/etc/passwd")
         files["(sysctl)"] = self.on(host, "sysctl", "-a", "--pattern", "^(vm|net.core|net.ipv4.ip_)", check=False)
         return files

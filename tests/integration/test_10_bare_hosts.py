@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fleet import KYLIN, BareCheck, Fleet, differences
+from fleet import KYLIN, BareCheck, Fleet, assert_unchanged
 
 
 def test_check_mode_on_bare_hosts_does_not_fail(bare_check: BareCheck) -> None:
@@ -19,7 +19,7 @@ def test_check_mode_on_bare_hosts_does_not_fail(bare_check: BareCheck) -> None:
 def test_check_mode_changes_nothing(
     bare_check: BareCheck,
 ) -> None:
-    assert differences(bare_check.before, bare_check.after) == []
+    assert_unchanged(bare_check.before, bare_check.after)
 
 
 def test_check_mode_says_what_it_could_not_evaluate(bare_check: BareCheck) -> None:
@@ -68,7 +68,7 @@ def test_bad_inventory_changes_nothing(
     said = run.messages()
     for word in [where, *words]:
         assert word in said, said[-3000:]
-    assert differences(before, {h: fleet.fingerprint(h) for h in fleet.hosts()}) == []
+    assert_unchanged(before, {h: fleet.fingerprint(h) for h in fleet.hosts()})
 
 
 def test_port_in_use_changes_nothing(fleet: Fleet) -> None:
@@ -84,4 +84,4 @@ def test_port_in_use_changes_nothing(fleet: Fleet) -> None:
     said = run.messages()
     for word in (host, "8000", "squatter"):
         assert word in said, said[-3000:]
-    assert differences(before, {h: fleet.fingerprint(h) for h in fleet.hosts()}) == []
+    assert_unchanged(before, {h: fleet.fingerprint(h) for h in fleet.hosts()})
