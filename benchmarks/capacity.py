@@ -38,6 +38,7 @@ from fleet.capacity import (  # noqa: E402
     Request,
     Settings,
     Weights,
+    assumed_version,
     chip_of,
     fit,
     from_numbers,
@@ -117,7 +118,9 @@ def request_of(point: Mapping[str, Any]) -> tuple[Request, str] | None:
         given, marks = Weights((stage,), exact=True), "w"
     share = point["gpu_memory_utilization"]
     parts = [reported.get(key) for key in ("model_loading_gib_per_card", "activation_peak_gib", "available_kv_gib")]
+    version = point["vllm_version"]
     if share is not None and None not in parts and sum(parts) > share * memory * 1.01:
+        version = version or ".".join(map(str, assumed_version(share)))
         share, marks = min(math.ceil(sum(parts) / memory * 20) / 20, 1.0), marks + "u"
     accelerator = str(point["accelerator"] or "")
     return (
@@ -125,7 +128,7 @@ def request_of(point: Mapping[str, Any]) -> tuple[Request, str] | None:
             architecture=architecture,
             chip=chip_of(accelerator, int(memory * GIB)),
             parallel=Parallel(point["tp"], point["pp"], point["dp"], bool(point["expert_parallel"])),
-            version=point["vllm_version"],
+            version=version,
             settings=Settings(
                 max_model_len=point["max_model_len"],
                 gpu_memory_utilization=share,

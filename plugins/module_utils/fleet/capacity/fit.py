@@ -6,7 +6,7 @@ contacts anything and is deterministic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -106,7 +106,7 @@ class FitResult:
         concurrency: requests of full length that fit at the same time.
         needed_kv_bytes: KV that one request of full length needs.
         max_model_len: length that was asked for, in tokens; None when neither settings nor model tell it.
-        longest_model_len: longest request that fits, in tokens.
+        longest_model_len: longest request for which the verdict would be ``fits``, in tokens.
         smallest_cards: fewest cards of this kind that would do, found by enlarging the tensor parallel size; only
             looked for when it does not fit.
         quantization_that_fits: mildest scheme with which it would fit on the same cards; only looked for when it does
@@ -140,8 +140,13 @@ class FitResult:
 
 # A card's share is not given, so it may have been lowered: the verdict is about this much less.
 _UNKNOWN_SHARE = 0.05
-# Schemes from mild to strong.
-_SCHEMES = ("fp8", "w8a8", "awq-int4")
+# Schemes from mild to strong that a backend's own vLLM runs.
+_SCHEMES: Mapping[str, tuple[str, ...]] = {
+    "cuda": ("fp8", "awq-int4"),
+    "rocm": ("fp8", "awq-int4"),
+    "ascend": ("w8a8", "w4a8"),
+    "cpu": ("w8a8", "awq-int4"),
+}
 _LENGTH_LIMIT = 1 << 24
 
 
@@ -179,9 +184,7 @@ def _advice(request: Request, constants: Constants) -> dict[str, int | str | Non
         except (ParallelError, ArchitectureError):
             continue
     own = request.quantization or request.architecture.quantization
-    for name in _SCHEMES:
-        if own is not None or (name == "fp8") == (request.chip.backend == "ascend"):
-            continue
+    for name in () if own is not None else _SCHEMES[request.chip.backend]:
         try:
             if _fit(replace(request, quantization=name, weights=None), constants).status == Status.FITS:
                 scheme = name
@@ -283,19 +286,17 @@ def _fit(request: Request, constants: Constants) -> FitResult:
         low = given if given is not None else room - max(kept.high, newest.high)
         high = given if given is not None else room - min(kept.low, newest.low)
         needed = layout.request_bytes(length, scheduled) if length is not None else layout.block_bytes
-        sure = given if given is not None else room - kept.worst
+        # The verdict holds for the worse sampler, and for a lower share where none is known.
+        doubt = int(_UNKNOWN_SHARE * chip.memory_bytes) if share is None else 0
+        sure = given if given is not None else room - kept.worst - doubt
         status = _status(weights, budget, room - kept.worst, sure, needed, given)
         if status not in (Status.FITS, Status.WEIGHTS) and unknown == ("version",) and room - newest.total >= needed:
             status = Status.TIGHT
-        if status == Status.FITS and "gpu_memory_utilization" in unknown and given is None:
-            less = sure - int(_UNKNOWN_SHARE * chip.memory_bytes)
-            if less < needed:
-                status = Status.KV_TOO_SMALL if less > 0 else Status.NO_KV
         usable = max(kv, 0)
         concurrency = layout.concurrency(usable, length, scheduled) if length is not None else 0.0
         one = FitResult(
             status=status,
-            reason=_reason(status, weights, budget, kept, kv, needed, length),
+            reason=_reason(status, weights, budget, kept, kv, sure, needed, length),
             budget_bytes=budget,
             weights_bytes=weights,
             reserve=kept,
@@ -306,7 +307,7 @@ def _fit(request: Request, constants: Constants) -> FitResult:
             concurrency=concurrency,
             needed_kv_bytes=needed,
             max_model_len=length,
-            longest_model_len=layout.longest(usable, scheduled, target.max_position or _LENGTH_LIMIT),
+            longest_model_len=layout.longest(max(sure, 0), scheduled, target.max_position or _LENGTH_LIMIT),
             layout=layout,
             unknown=unknown,
         )
@@ -331,11 +332,15 @@ def _status(weights: int, budget: int, left: int, kv: int, needed: int, given: i
     return Status.FITS if kv >= needed else Status.KV_TOO_SMALL
 
 
-def _reason(status: Status, weights: int, budget: int, kept: Reserve, kv: int, needed: int, length: int | None) -> str:
+def _reason(
+    status: Status, weights: int, budget: int, kept: Reserve, kv: int, sure: int, needed: int, length: int | None
+) -> str:
     def gib(value: int) -> str:
         return f"{value / GIB:.2f} GiB"
 
     sums = f"weights {gib(weights)} and reserve {gib(kept.total)} of {gib(budget)} leave {gib(kv)} for KV"
+    if sure < kv:
+        sums += f" ({gib(sure)} for certain)"
     asked = f"{gib(needed)} for one " + (f"request of {length} tokens" if length is not None else "block")
     if status == Status.FITS:
         return f"{sums}; {asked} needed"

@@ -349,11 +349,11 @@ def reserve(
     rows = seqs if stage == len(stages) - 1 else 0
     vocab = architecture.vocab_size or 128 * 1024
     sampler = rows * vocab * _logit_bytes(architecture, chip, version, settings, rows)
-    # Up to 0.11.0 FlashInfer samples where it is installed, and it is no dependency yet: the project's image has it, its
-    # wheel does not require it. Cards of 70 GiB and more are about as often under the one as under the other.
+    # Up to 0.11.0 FlashInfer samples where it is installed, and it is no dependency yet: the project's image has it,
+    # its wheel does not require it. Cards of 70 GiB and more are about as often under the one as under the other.
     bundled = chip.backend == "cuda" and version <= (0, 11, 0) and settings.sampler is None
     fused = min(sampler, rows * vocab * FUSED_BYTES) if bundled else sampler
-    worst, large = sampler, seqs > 256 or chip.memory_bytes >= 70 * GIB
+    worst, large = sampler, chip.memory_bytes >= 70 * GIB and not chip.unified
     if bundled and large:
         sampler = (sampler + fused) / 2
     link = constants.link_step if chip.fast_link else constants.pcie_step
@@ -366,7 +366,10 @@ def reserve(
     if chip.unified:
         other += constants.unified
     eager = settings.enforce_eager or chip.backend == "cpu"
-    graphs = 0.0 if eager else constants.graph_layer * len(stages[stage]) * (2 if architecture.is_moe else 1)
+    # Sizes up to twice the requests are captured, 512 at most; a quarter of the memory is there with the first of them.
+    captured = 0.25 + 0.75 * min(seqs / 256, 1.0)
+    graphs = constants.graph_layer * len(stages[stage]) * (2 if architecture.is_moe else 1) * captured
+    graphs = 0.0 if eager else graphs
     counted = version >= (0, 21, 0) and chip.backend == "cuda" and not eager
     if version < (0, 26, 0) and _runner_v2(architecture, chip, version):
         counted = False  # profile_cudagraph_memory of runner V2 returns 0 up to 0.25.
