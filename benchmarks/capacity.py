@@ -135,6 +135,7 @@ def request_of(point: Mapping[str, Any]) -> tuple[Request, str] | None:
                 max_num_seqs=point["max_num_seqs"],
                 max_num_batched_tokens=point["max_num_batched_tokens"],
                 enforce_eager=bool(point["enforce_eager"]),
+                flashinfer_sampler=point.get("flashinfer_sampler"),
                 kv_cache_dtype=point["kv_cache_dtype"] or "auto",
                 # A default large batch that only programs get tells that the engine ran inside one.
                 offline=point["max_num_batched_tokens"] == 16384,

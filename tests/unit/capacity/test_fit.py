@@ -42,7 +42,7 @@ def test_the_real_engine_on_an_h200() -> None:
          "head_dim": 128, "vocab_size": 152064}
     )  # fmt: skip
     chip = chip_of("NVIDIA H200", int(139.8 * GIB))
-    settings = Settings(max_model_len=8192, gpu_memory_utilization=0.85)
+    settings = Settings(max_model_len=8192, gpu_memory_utilization=0.85, flashinfer_sampler=False)
     answer = fit(Request(shape, chip, version="0.25.1", settings=settings))
     assert answer.kv_bytes / GIB == pytest.approx(103.19, rel=0.005)
     assert answer.kv_tokens == pytest.approx(1932224, rel=0.005)
@@ -78,15 +78,18 @@ def test_too_little_for_the_asked_length_and_the_length_that_would_fit() -> None
     assert longer.status == Status.KV_TOO_SMALL
 
 
-def test_an_unknown_version_is_a_reason_to_let_it_try() -> None:
-    sized = {**LLAMA_8B, "layers": 80, "hidden_size": 8192, "intermediate_size": 22016, "attention_heads": 64}
-    request = Request(
-        from_numbers(sized, quantization="fp8"), H100, settings=Settings(max_model_len=8192, gpu_memory_utilization=0.9)
-    )
-    unknown, old = fit(request), fit(replace(request, version="0.13.0"))
-    assert old.kv_bytes == unknown.kv_bytes
+def test_an_unknown_version_widens_the_range_and_may_let_it_try() -> None:
+    experts = {"layers": 36, "hidden_size": 2880, "attention_heads": 64, "kv_heads": 8, "head_dim": 64,
+               "vocab_size": 201088, "experts": 128, "experts_per_token": 4, "moe_intermediate_size": 2880,
+               "sliding_window": 128, "full_attention_layers": 18, "sliding_layers": 18}  # fmt: skip
+    shape = from_numbers(experts, quantization="mxfp4", model_type="gpt_oss")
+    request = Request(shape, H100, settings=Settings(max_model_len=16000, gpu_memory_utilization=0.9))
+    unknown, old, new = (fit(replace(request, version=version)) for version in (None, "0.14.1", "0.19.1"))
     assert unknown.unknown == ("version",)
+    assert unknown.kv_bytes == old.kv_bytes
     assert unknown.kv_bytes_high > old.kv_bytes_high
+    assert (unknown.status, old.status, new.status) == (Status.TIGHT, Status.NO_KV, Status.FITS)
+    assert "unknown" in unknown.reason
 
 
 def test_an_unknown_utilization_needs_room() -> None:
@@ -206,7 +209,7 @@ def test_more_memory_never_turns_fit_into_no_fit(request: Request, more: int) ->
         request.settings,
         max_num_seqs=request.settings.max_num_seqs or 256,
         max_num_batched_tokens=request.settings.max_num_batched_tokens or 2048,
-        sampler="sort",
+        flashinfer_sampler=False,
     )
     small = replace(request, settings=fixed)
     large = replace(small, chip=replace(small.chip, memory_bytes=small.chip.memory_bytes + more * GIB))

@@ -91,7 +91,7 @@ def test_default_utilization_changed_in_020() -> None:
 
 def test_a_version_is_assumed_from_the_utilization() -> None:
     assert assumed_version(0.9) == assumed_version(None) == (0, 16, 0)
-    assert assumed_version(0.6) >= (0, 33, 0)
+    assert assumed_version(0.6) == (0, 25, 1)
 
 
 def test_sorting_costs_38_bytes_a_logit() -> None:
@@ -103,18 +103,21 @@ def test_sorting_costs_38_bytes_a_logit() -> None:
 
 def test_later_versions_do_not_sort() -> None:
     assert reserve(SMALL, H100, (0, 19, 1)).sampler == 1024 * 151936 * 14
-    assert reserve(SMALL, H100, (0, 25, 1)).sampler == 1024 * 151936 * 6
+    assert reserve(SMALL, H100, (0, 25, 1)).sampler == 1024 * 151936 * 12
+    assert reserve(SMALL, H100, (0, 25, 1), Settings(flashinfer_sampler=False)).sampler == 1024 * 151936 * 6
+    assert reserve(SMALL, A10, (0, 25, 1)).sampler == 256 * 151936 * 6
 
 
 def test_flashinfer_is_uncertain_up_to_0110() -> None:
     unsure = reserve(SMALL, H100, (0, 10, 2))
-    sure = reserve(SMALL, H100, (0, 10, 2), Settings(sampler="fused"))
-    sorting = reserve(SMALL, H100, (0, 10, 2), Settings(sampler="sort"))
+    sure = reserve(SMALL, H100, (0, 10, 2), Settings(flashinfer_sampler=True))
+    sorting = reserve(SMALL, H100, (0, 10, 2), Settings(flashinfer_sampler=False))
     assert sure.total < unsure.total < sorting.total
     assert unsure.worst == sorting.total == sorting.worst
     assert unsure.low < sure.total < sorting.total < unsure.high
     rocm = chip_of("AMD MI300X", int(192 * GIB))
-    assert reserve(SMALL, rocm, (0, 10, 2)).total == reserve(SMALL, rocm, (0, 10, 2), Settings(sampler="sort")).total
+    without = Settings(flashinfer_sampler=False)
+    assert reserve(SMALL, rocm, (0, 10, 2)).total == reserve(SMALL, rocm, (0, 10, 2), without).total
 
 
 def test_graphs_are_subtracted_from_021_on() -> None:
@@ -128,7 +131,7 @@ def test_graphs_are_subtracted_from_021_on() -> None:
     assert after.total - before.total == after.graphs
     assert reserve(experts, H100, (0, 21, 0), Settings(enforce_eager=True)).graphs == 0
     assert not reserve(SMALL, H100, (0, 25, 1)).graphs_subtracted
-    assert reserve(SMALL, H100, (0, 26, 0)).graphs_subtracted
+    assert reserve(SMALL, H100, (0, 33, 0)).graphs_subtracted
 
 
 def test_communication_grows_with_cards_and_less_without_a_fast_link() -> None:
@@ -155,7 +158,7 @@ def test_only_the_last_stage_samples_and_only_the_first_sees() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"gpu_memory_utilization": 0.0}, {"gpu_memory_utilization": 1.1}, {"max_num_seqs": 0}, {"sampler": "coin"}],
+    [{"gpu_memory_utilization": 0.0}, {"gpu_memory_utilization": 1.1}, {"max_num_seqs": 0}],
 )
 def test_impossible_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):

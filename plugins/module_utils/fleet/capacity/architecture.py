@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 __all__ = [
@@ -195,6 +195,7 @@ class Architecture:
         vision: vision tower; None without.
         total_parameters: weights of the whole model when its shape does not tell them.
         next_token_layers: multi-token-prediction layers that the checkpoint carries.
+        incomplete: sizes that only weights and activations need are missing.
     """
 
     layers: tuple[Layer, ...]
@@ -209,7 +210,7 @@ class Architecture:
     vision: VisionTower | None = None
     total_parameters: int | None = None
     next_token_layers: int = 0
-    extra: Mapping[str, int] = field(default_factory=dict, compare=False)
+    incomplete: bool = False
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -236,7 +237,7 @@ class Architecture:
             self.hidden_size is not None
             and self.vocab_size is not None
             and all(layer.mlp is not None or layer.mixer is not None for layer in self.layers)
-            and not self.extra.get("incomplete")
+            and not self.incomplete
         )
 
     def with_quantization(self, quantization: str | None) -> Architecture:
@@ -634,5 +635,5 @@ def from_numbers(
         model_type=model_type,
         vision=tower,
         total_parameters=int(float(total) * 1e9) if total is not None and incomplete else None,
-        extra={"incomplete": 1} if incomplete else {},
+        incomplete=incomplete,
     )

@@ -34,7 +34,7 @@ class Status(StrEnum):
     """The verdict.
 
     - ``fits``: starts, and a request of full length fits.
-    - ``tight``: does not by the best estimate, but may: something that decides it is unknown.
+    - ``tight``: does not by the best estimate, but would with a newer version, and the version is not known.
     - ``weights``: the weights alone exceed what the engine may use.
     - ``no_kv``: weights and reserve leave nothing ("No available memory for the cache blocks").
     - ``kv_too_small``: what is left does not hold one request of full length.
@@ -290,7 +290,8 @@ def _fit(request: Request, constants: Constants) -> FitResult:
         doubt = int(_UNKNOWN_SHARE * chip.memory_bytes) if share is None else 0
         sure = given if given is not None else room - kept.worst - doubt
         status = _status(weights, budget, room - kept.worst, sure, needed, given)
-        if status not in (Status.FITS, Status.WEIGHTS) and unknown == ("version",) and room - newest.total >= needed:
+        later = room - newest.high - (0 if newest.graphs_subtracted else newest.graphs)
+        if status not in (Status.FITS, Status.WEIGHTS) and unknown == ("version",) and later >= needed:
             status = Status.TIGHT
         usable = max(kv, 0)
         concurrency = layout.concurrency(usable, length, scheduled) if length is not None else 0.0

@@ -49,8 +49,10 @@ Version = tuple[int, int, int]
 SORT_BYTES = 38.0
 SORT_BYTES_FEW_ROWS = 50.2
 FUSED_BYTES = 14.0
-# Model runner V2 copies the logits to float32 and samples in place (v1/worker/gpu/sample/sampler.py).
+# Model runner V2 copies the logits to float32 and samples in place (v1/worker/gpu/sample/sampler.py); with FlashInfer
+# it holds that copy, the masked logits and the probabilities, in float32 each.
 RUNNER_V2_BYTES = 6.0
+RUNNER_V2_FLASHINFER_BYTES = 12.0
 
 
 def parse_version(text: str | None) -> Version | None:
@@ -126,7 +128,8 @@ class Settings:
         kv_cache_dtype: ``--kv-cache-dtype``.
         block_size: tokens of a KV block.
         kv_cache_memory_bytes: KV given in bytes; nothing is profiled then.
-        sampler: ``sort`` or ``fused`` where it is known which one runs (FlashInfer installed: ``fused``).
+        flashinfer_sampler: FlashInfer samples (``VLLM_USE_FLASHINFER_SAMPLER``, and it is installed); None for the
+            version's default.
         offline: the engine runs inside a Python program instead of behind the API server.
         speculative_tokens: tokens that a draft proposes in a step; 0 without speculative decoding.
         hybrid_kv: False with ``--disable-hybrid-kv-cache-manager``.
@@ -141,7 +144,7 @@ class Settings:
     kv_cache_dtype: str = "auto"
     block_size: int | None = None
     kv_cache_memory_bytes: int | None = None
-    sampler: str | None = None
+    flashinfer_sampler: bool | None = None
     offline: bool = False
     speculative_tokens: int = 0
     hybrid_kv: bool = True
@@ -155,8 +158,6 @@ class Settings:
         share = self.gpu_memory_utilization
         if share is not None and not 0 < share <= 1:
             raise ValueError(f"gpu_memory_utilization: must be above 0 and at most 1, not {share}")
-        if self.sampler not in (None, "sort", "fused"):
-            raise ValueError(f"sampler: {self.sampler!r} is neither sort nor fused")
 
 
 def default_utilization(version: Version) -> float:
@@ -164,8 +165,8 @@ def default_utilization(version: Version) -> float:
     return 0.92 if version >= (0, 20, 0) else 0.9
 
 
-NEWEST: Version = (0, 33, 0)
-"""Newest version that this model was read from."""
+NEWEST: Version = (0, 25, 1)
+"""Newest version whose reserve was checked against an engine on hardware (an H200)."""
 _SORTING: Version = (0, 16, 0)
 
 
@@ -174,7 +175,7 @@ def assumed_version(utilization: float | None) -> Version:
 
     0.9 was the default of ``gpu_memory_utilization`` up to 0.19, and the versions with that default nearly all sort in
     their sampler: who has 0.9, or names no share, is taken to run one of those. Any other share says nothing, and the
-    newest version is assumed.
+    newest version that was checked on hardware is assumed.
     """
     return _SORTING if utilization is None or utilization == 0.9 else NEWEST
 
@@ -264,14 +265,15 @@ def _logit_bytes(
 ) -> float:
     """Bytes a logit at the sampler's peak."""
     sort = SORT_BYTES_FEW_ROWS if 1 < rows < 128 else SORT_BYTES
-    if settings.sampler is not None:
-        return sort if settings.sampler == "sort" else FUSED_BYTES
+    flashinfer = settings.flashinfer_sampler
     if chip.backend == "ascend":  # 910B and 910C have an operator of their own; 310P sorts.
         return FUSED_BYTES if version >= (0, 18, 0) and "310" not in chip.name else sort
     if _runner_v2(architecture, chip, version):
-        return RUNNER_V2_BYTES
+        # FlashInfer is the default, but compiles on first use and is given up without a toolchain; servers have one.
+        usual = flashinfer if flashinfer is not None else chip.memory_bytes >= 70 * GIB
+        return RUNNER_V2_FLASHINFER_BYTES if usual else RUNNER_V2_BYTES
     if version < (0, 17, 0):
-        return sort
+        return FUSED_BYTES if flashinfer and chip.backend == "cuda" else sort
     return FUSED_BYTES if rows >= 8 else sort
 
 
@@ -280,7 +282,7 @@ def _forward(architecture: Architecture, parallel: Parallel, stage: range, token
     """Bytes at the peak of the forward pass: the widest layer, one layer at a time."""
     hidden = architecture.hidden_size or constants.typical_width
     tensor = parallel.tensor
-    widest = 0.0 if architecture.weights_known or architecture.hidden_size else 3 * constants.typical_inner / tensor
+    widest = 3 * constants.typical_inner / tensor if architecture.incomplete else 0.0
     expand = 0.0
     for index in stage:
         layer = architecture.layers[index]
@@ -351,7 +353,7 @@ def reserve(
     sampler = rows * vocab * _logit_bytes(architecture, chip, version, settings, rows)
     # Up to 0.11.0 FlashInfer samples where it is installed, and it is no dependency yet: the project's image has it,
     # its wheel does not require it. Cards of 70 GiB and more are about as often under the one as under the other.
-    bundled = chip.backend == "cuda" and version <= (0, 11, 0) and settings.sampler is None
+    bundled = chip.backend == "cuda" and version <= (0, 11, 0) and settings.flashinfer_sampler is None
     fused = min(sampler, rows * vocab * FUSED_BYTES) if bundled else sampler
     worst, large = sampler, chip.memory_bytes >= 70 * GIB and not chip.unified
     if bundled and large:
@@ -371,8 +373,8 @@ def reserve(
     graphs = constants.graph_layer * len(stages[stage]) * (2 if architecture.is_moe else 1) * captured
     graphs = 0.0 if eager else graphs
     counted = version >= (0, 21, 0) and chip.backend == "cuda" and not eager
-    if version < (0, 26, 0) and _runner_v2(architecture, chip, version):
-        counted = False  # profile_cudagraph_memory of runner V2 returns 0 up to 0.25.
+    if version < (0, 32, 0) and _runner_v2(architecture, chip, version):
+        counted = False  # profile_cudagraph_memory of runner V2 returns 0 in 0.25.1 and an estimate in 0.33.0.
     peak = max(encoder, cache + max(forward, worst))
     least = max(encoder, cache + max(forward, fused))
     base = other * GIB + (graphs * GIB if counted else 0)
