@@ -369,6 +369,9 @@ def _layer_kinds(text: Mapping[str, Any], count: int) -> list[str]:
     if window and every:
         return ["full" if (index + 1) % every == 0 else "sliding" for index in range(count)]
     model_type = str(text.get("model_type", ""))
+    chunks = _int(text, "no_rope_layer_interval") if _int(text, "attention_chunk_size") else None
+    if chunks:  # Llama 4
+        return ["full" if (index + 1) % chunks == 0 else "chunked" for index in range(count)]
     if model_type in ("mamba", "mamba2", "falcon_mamba"):
         return ["mamba"] * count
     uses = text.get("use_sliding_window")
@@ -416,6 +419,7 @@ def _recurrent(text: Mapping[str, Any], kind: str, hidden: int) -> Recurrent:
 def _mlp(text: Mapping[str, Any], index: int) -> DenseMlp | MoeMlp | None:
     experts = _int(text, "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "experts")
     dense = _int(text, "intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "mlp_hidden_size")
+    llama4 = text.get("model_type") == "llama4_text"
     moe_from = _int(text, "first_k_dense_replace", "first_dense_layers", "moe_layer_start_index") or 0
     step = _int(text, "decoder_sparse_step", "moe_layer_freq", "interleave_moe_layer_step", "expert_layer_period") or 1
     offset = _int(text, "expert_layer_offset")
@@ -426,15 +430,40 @@ def _mlp(text: Mapping[str, Any], index: int) -> DenseMlp | MoeMlp | None:
         inner = _int(text, "moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size") or dense
         if not inner:
             raise ArchitectureError("moe_intermediate_size", "is missing")
-        shared = _int(text, "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size") or 0
+        names = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size")
+        shared = inner if llama4 else _int(text, *names) or 0
         shared += (_int(text, "n_shared_experts", "num_shared_experts", "shared_experts") or 0) * inner * (not shared)
         top_k = _int(text, "num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k", "top_k") or 1
         return MoeMlp(experts, top_k, inner, shared, text.get("model_type") == "gpt_oss")
+    if llama4:
+        dense = _int(text, "intermediate_size_mlp") or dense
     if not dense:
         return None
     activation = str(text.get("hidden_act") or text.get("activation_function") or "silu")
     ungated = text.get("model_type") in ("gpt2", "opt", "falcon", "bloom", "gptj", "gpt_neox", "starcoder2", "phi")
     return DenseMlp(dense, not ungated and activation != "relu2")
+
+
+# What families leave out of config.json because it is their class's default. Source: configuration classes of
+# transformers 4.57.
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "llama": {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
+              "vocab_size": 32000, "max_position_embeddings": 2048},
+    "mistral": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+                "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 131072},
+    "gemma2": {"sliding_window_pattern": 2, "head_dim": 256, "vocab_size": 256000, "tie_word_embeddings": True},
+    "gemma3_text": {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208,
+                    "sliding_window_pattern": 6, "max_position_embeddings": 131072, "tie_word_embeddings": True},
+    "cohere2": {"sliding_window_pattern": 4, "tie_word_embeddings": True},
+    "llama4_text": {"no_rope_layer_interval": 4, "attention_chunk_size": 8192, "interleave_moe_layer_step": 1},
+}  # fmt: skip
+
+
+def _shares_kv(text: Mapping[str, Any], index: int, count: int) -> bool:
+    """Whether a layer reads another layer's cache: the last ones (Gemma 3n), or all but each n-th (Hunyuan)."""
+    last = _int(text, "num_kv_shared_layers") or 0
+    every = (_int(text, "cla_share_factor") or 1) if text.get("use_cla") else 1
+    return (last > 0 and index >= count - last) or index % every != 0
 
 
 def from_config(config: Mapping[str, Any]) -> Architecture:
@@ -456,6 +485,7 @@ def from_config(config: Mapping[str, Any]) -> Architecture:
         if isinstance(nested, Mapping):
             text = {**{k: v for k, v in text.items() if not isinstance(v, Mapping)}, **nested}
     model_type = str(config.get("model_type") or text.get("model_type") or "")
+    text = {**_DEFAULTS.get(str(text.get("model_type") or model_type), {}), **text}
     hidden = _need(text, "hidden_size", "n_embd", "d_model")
     count = _need(text, "num_hidden_layers", "n_layer", "num_layers", "n_layers", "layers")
     heads = _int(text, "num_attention_heads", "n_head", "attention_heads") or 0
@@ -470,7 +500,6 @@ def from_config(config: Mapping[str, Any]) -> Architecture:
         head_dim = hidden // heads
     rank = _int(text, "kv_lora_rank")
     window = _int(text, "sliding_window") or _int(text, "attention_chunk_size")
-    shared = _int(text, "num_kv_shared_layers") or 0
     layers: list[Layer] = []
     for index, kind in enumerate(kinds):
         mixer: Attention | Mla | Recurrent | None = None
@@ -498,7 +527,7 @@ def from_config(config: Mapping[str, Any]) -> Architecture:
                 heads,
                 kv,
                 dim,
-                _int(text, "v_head_dim") or dim,
+                dim,
                 None if full else window,
                 kind == "chunked",
                 bool(text.get("attn_output_gate")) or model_type in ("qwen3_next", "qwen3_5", "qwen3_5_moe"),
@@ -506,7 +535,9 @@ def from_config(config: Mapping[str, Any]) -> Architecture:
         mlp = _mlp(text, index)
         if text.get("hybrid_override_pattern"):  # Nemotron-H: a layer is a mixer or a feed-forward block
             mlp = mlp if kind == "none" and text["hybrid_override_pattern"][index] in "-E" else None
-        layers.append(Layer(mixer, mlp, shared > 0 and index >= count - shared))
+        if text.get("model_type") == "falcon_h1":  # attention and a recurrent part side by side in each layer
+            layers.append(Layer(_recurrent(text, "mamba", hidden), None))
+        layers.append(Layer(mixer, mlp, _shares_kv(text, index, count)))
     vision = config.get("vision_config")
     tower = _tower_from_config(model_type, vision, hidden) if isinstance(vision, Mapping) else None
     tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings"))

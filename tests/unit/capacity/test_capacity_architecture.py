@@ -159,6 +159,47 @@ def test_nested_text_and_vision() -> None:
     assert shape.vision.parameters == pytest.approx(0.58e9, rel=0.1)
 
 
+def test_what_families_leave_out() -> None:
+    gemma = from_config(
+        {"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 2560,
+         "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024},
+         "vision_config": {"hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27}}
+    )  # fmt: skip
+    assert gemma.layers[0].mixer == Attention(8, 4, 256, 256, 1024)
+    assert gemma.layers[5].mixer == Attention(8, 4, 256, 256)
+    assert gemma.tied_embeddings
+    llava = from_config(
+        {"model_type": "llava_next", "text_config": {"model_type": "mistral", "vocab_size": 32064}}
+    )
+    assert len(llava.layers) == 32
+    assert llava.hidden_size == 4096
+
+
+def test_chunked_attention_and_alternating_experts() -> None:
+    shape = from_config(
+        {"model_type": "llama4", "text_config": {**LLAMA, "model_type": "llama4_text", "attention_chunk_size": 8192,
+         "num_local_experts": 128, "num_experts_per_tok": 1, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
+         "interleave_moe_layer_step": 2}}
+    )  # fmt: skip
+    assert shape.layers[0].mixer == Attention(32, 8, 128, 128, 8192, chunked=True)
+    assert shape.layers[3].mixer == Attention(32, 8, 128, 128)
+    assert shape.layers[0].mlp == DenseMlp(16384)
+    assert shape.layers[1].mlp == MoeMlp(128, 1, 8192, 8192)
+
+
+def test_layers_that_share_kv_in_turn() -> None:
+    shape = from_config({**LLAMA, "use_cla": True, "cla_share_factor": 2})
+    assert [layer.shares_kv for layer in shape.layers[:4]] == [False, True, False, True]
+
+
+def test_attention_beside_a_recurrent_part() -> None:
+    shape = from_config(
+        {**LLAMA, "model_type": "falcon_h1", "num_hidden_layers": 3, "mamba_n_heads": 32, "mamba_d_head": 64,
+         "mamba_d_state": 128, "mamba_n_groups": 1}
+    )  # fmt: skip
+    assert [type(layer.mixer).__name__ for layer in shape.layers] == ["Recurrent", "Attention"] * 3
+
+
 @pytest.mark.parametrize(
     ("quantization", "expected"),
     [
