@@ -70,7 +70,8 @@ class Chip:
     """One card.
 
     Attributes:
-        memory_bytes: memory that the driver reports for the card (a share, for MIG, vGPU and vNPU slices).
+        memory_bytes: memory that the driver reports for the card (a share, for MIG, vGPU and vNPU slices). For a CPU:
+            memory of the NUMA node that the engine runs on.
         name: the product's name; decides a few defaults.
         backend: ``cuda``, ``rocm`` (AMD, Hygon), ``ascend`` or ``cpu``.
         unified: host and card share one memory.
@@ -266,6 +267,8 @@ def _logit_bytes(
     """Bytes a logit at the sampler's peak."""
     sort = SORT_BYTES_FEW_ROWS if 1 < rows < 128 else SORT_BYTES
     flashinfer = settings.flashinfer_sampler
+    if chip.backend == "cpu":
+        return FUSED_BYTES
     if chip.backend == "ascend":  # 910B and 910C have an operator of their own; 310P sorts.
         return FUSED_BYTES if version >= (0, 18, 0) and "310" not in chip.name else sort
     if _runner_v2(architecture, chip, version):
@@ -360,7 +363,9 @@ def reserve(
         sampler = (sampler + fused) / 2
     link = constants.link_step if chip.fast_link else constants.pcie_step
     other = constants.non_torch
-    if chip.backend == "ascend":
+    if chip.backend == "cpu":
+        other = constants.cpu_process
+    elif chip.backend == "ascend":
         groups = (2 if parallel.tensor * parallel.pipeline * parallel.data > 1 else 0) + (2 if parallel.expert else 0)
         other += groups * constants.hccl
     else:
