@@ -253,6 +253,12 @@ def test_numbers_without_sizes_still_tell_kv_and_take_weights_from_the_name() ->
     assert not unnamed.weights_known
 
 
-def test_layers_have_to_add_up() -> None:
+def test_layers_must_not_exceed_their_number() -> None:
     with pytest.raises(ArchitectureError, match="layers"):
-        from_numbers({"layers": 10, "full_attention_layers": 4, "sliding_layers": 4, "kv_heads": 1, "head_dim": 64})
+        from_numbers({"layers": 10, "full_attention_layers": 4, "sliding_layers": 8, "kv_heads": 1, "head_dim": 64})
+
+
+def test_layers_of_no_named_kind_have_no_cache() -> None:
+    shape = from_numbers({"layers": 10, "full_attention_layers": 2, "kv_heads": 1, "head_dim": 64})
+    assert sum(layer.mixer is not None for layer in shape.layers) == 2
+    assert not shape.weights_known

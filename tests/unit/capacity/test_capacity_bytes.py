@@ -129,6 +129,17 @@ def test_unknown_names_are_refused() -> None:
     assert quantization_of("none") is None
 
 
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [("mxfp4 (Triton)", "mxfp4"), ("fp8_block", "fp8"), ("bnb-4bit", "w4a16"), ("awq_marlin", "awq-int4"),
+     ("gptq", "gptq-int4"), ("W8A8_dynamic", "w8a8"), ("int8-channel", "w8a8"), ("NVFP4", "nvfp4")],
+)  # fmt: skip
+def test_schemes_by_any_usual_name(name: str, scheme: str) -> None:
+    found = quantization_of(name)
+    assert found is not None
+    assert found.name == scheme
+
+
 def test_kv_of_grouped_queries() -> None:
     layout = kv_layout(from_numbers(LLAMA_8B))
     assert layout.bytes_per_token == 2 * 32 * 8 * 128 * 2 == 131072

@@ -586,7 +586,8 @@ def from_numbers(
             shared_expert_intermediate_size, first_dense_layers, sliding_window, full_attention_layers, sliding_layers,
             full_kv_heads, full_head_dim, linear_layers, linear_num_value_heads, linear_num_key_heads, linear_head_dim,
             linear_conv_kernel, kv_lora_rank, q_lora_rank, qk_rope_head_dim, qk_nope_head_dim, v_head_dim,
-            vision_params_b, max_position_embeddings, total_parameters_b``.
+            vision_params_b, max_position_embeddings, total_parameters_b``. Layers that are of none of the named kinds
+            have no cache.
         name: the model's name; read for a size such as ``119B`` only when the numbers do not tell the weights.
         dtype: dtype of the weights.
         quantization: quantization of the weights; None without.
@@ -603,18 +604,19 @@ def from_numbers(
     linear = _int(numbers, "linear_layers") or 0
     if full is None:
         full = count - sliding - linear
-    if full + sliding + linear != count:
-        raise ArchitectureError("layers", f"{full} full, {sliding} sliding and {linear} linear layers are not {count}")
+    bare = count - full - sliding - linear
+    if bare < 0:
+        raise ArchitectureError("layers", f"{full} full, {sliding} sliding and {linear} linear layers exceed {count}")
     heads = _int(numbers, "attention_heads")
     hidden = _int(numbers, "hidden_size")
     rank = _int(numbers, "kv_lora_rank")
-    incomplete = hidden is None or (heads is None and not (rank and linear))
+    incomplete = hidden is None or bare > 0 or (heads is None and not (rank and linear))
     head_dim = _int(numbers, "head_dim")
-    places = _spread(full, sliding + linear) if full else [False] * count
+    places = _spread(full, count - full) if full else [False] * count
     seen = 0
     layers: list[Layer] = []
     for index, is_full in enumerate(places):
-        mixer: Attention | Mla | Recurrent
+        mixer: Attention | Mla | Recurrent | None
         if is_full:
             if rank:
                 mixer = Mla(
@@ -633,7 +635,9 @@ def from_numbers(
                 mixer = Attention(heads or kv, kv, dim, dim, None, False, gated)
         else:
             seen += 1
-            if seen <= sliding:
+            if seen > sliding + linear:
+                mixer = None
+            elif seen <= sliding:
                 dim, kv = _need(numbers, "head_dim"), _need(numbers, "kv_heads")
                 mixer = Attention(heads or kv, kv, dim, dim, _need(numbers, "sliding_window"))
             elif rank:

@@ -32,8 +32,8 @@ class Constants:
         unified: host memory of the engine's own processes, which counts as used on machines where host and card share
             one memory (Jetson Thor, GB10): 2.3 and 1.9 (points 77, 21).
         hccl: one HCCL communicator: two buffers of HCCL_BUFFSIZE, 200 MB by default (CANN documentation).
-        cpu_process: a CPU worker's own memory beside the weights; 1.4 for an engine's three processes together (measured
-            with vLLM 0.32.0 on x86-64).
+        cpu_process: a CPU worker's own memory beside the weights; 1.4 for an engine's three processes together
+            (measured with vLLM 0.32.0 on x86-64).
         vision_replicated: share of a vision tower that tensor parallelism does not divide: 0.37 to 0.52 from loaded
             weights of Qwen3-VL on 2 and 4 cards (points 9, 19).
         graph_layer: CUDA graphs a layer of a dense model; mixtures of experts take twice that. 0.01 to 0.04 printed as

@@ -12,6 +12,7 @@ Sources: vLLM 0.25.1, ``model_executor/layers/{linear,vocab_parallel_embedding}.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -105,6 +106,14 @@ _ALIASES: Mapping[str, str] = {
 }  # fmt: skip
 
 
+# Names such as fp8_block, bnb-4bit or int8-channel: what they say of the bits decides.
+_PATTERNS = (
+    (r"mxfp4", "mxfp4"), (r"(nv)?fp4", "nvfp4"), (r"awq.*8", "awq-int8"), (r"awq", "awq-int4"),
+    (r"gptq.*8", "gptq-int8"), (r"gptq|auto.?round", "gptq-int4"), (r"w4a8", "w4a8"), (r"w8a16", "w8a16"),
+    (r"fp8|mxfp8", "fp8"), (r"w4|int4|4.?bit|nf4|q4", "w4a16"), (r"w8|int8|8.?bit|q8", "w8a8"),
+)  # fmt: skip
+
+
 def quantization_of(name: str | None) -> Quantization | None:
     """The scheme of a name; None for none.
 
@@ -119,6 +128,8 @@ def quantization_of(name: str | None) -> Quantization | None:
         return None
     key = name.lower().split()[0].replace("_w4a16", "-int4")
     key = _ALIASES.get(key, key)
+    if key not in QUANTIZATIONS:
+        key = next((scheme for pattern, scheme in _PATTERNS if re.search(pattern, key)), key)
     if key not in QUANTIZATIONS:
         raise ArchitectureError("quantization", f"{name!r} is unknown; known: {', '.join(sorted(QUANTIZATIONS))}")
     return QUANTIZATIONS[key]
