@@ -195,13 +195,13 @@ def requests(draw: st.DrawFn) -> Request:
     )
 
 
-@tests(max_examples=150, deadline=None)
+@tests(max_examples=80, deadline=None)
 @given(requests())
 def test_the_same_question_has_the_same_answer(request: Request) -> None:
     assert fit(request) == fit(request)
 
 
-@tests(max_examples=200, deadline=None)
+@tests(max_examples=120, deadline=None)
 @given(requests(), st.integers(1, 64))
 def test_more_memory_never_turns_fit_into_no_fit(request: Request, more: int) -> None:
     # A larger card may get larger default batches (vLLM's own rule at 70 and 160 GiB); the settings are held fixed.
@@ -219,7 +219,7 @@ def test_more_memory_never_turns_fit_into_no_fit(request: Request, more: int) ->
     assert after.fits or not before.fits
 
 
-@tests(max_examples=200, deadline=None)
+@tests(max_examples=120, deadline=None)
 @given(requests(), st.integers(1, 65536), st.integers(1, 65536))
 def test_a_longer_context_never_gives_more_concurrency(request: Request, one: int, other: int) -> None:
     short, long = sorted((one, other))
@@ -231,7 +231,7 @@ def test_a_longer_context_never_gives_more_concurrency(request: Request, one: in
     assert first.fits or not second.fits
 
 
-@tests(max_examples=100, deadline=None)
+@tests(max_examples=80, deadline=None)
 @given(requests())
 def test_the_range_holds_the_estimate_and_the_longest_request_fits(request: Request) -> None:
     answer = fit(request, advise=False)
@@ -241,7 +241,7 @@ def test_the_range_holds_the_estimate_and_the_longest_request_fits(request: Requ
         assert answer.layout.request_blocks(answer.longest_model_len, 1) <= answer.layout.blocks(answer.kv_bytes)
 
 
-@tests(max_examples=60, deadline=None)
+@tests(max_examples=40, deadline=None)
 @given(requests())
 def test_advice_is_true(request: Request) -> None:
     answer = fit(request)

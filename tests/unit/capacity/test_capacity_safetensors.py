@@ -50,6 +50,31 @@ def test_files_and_shape_tell_the_same_weights(tmp_path: Path, parallel: Paralle
     assert exact.per_card == weight_bytes(shape, parallel).per_card
 
 
+def test_experts_and_latent_attention(tmp_path: Path) -> None:
+    numbers = {
+        "layers": 1, "hidden_size": 64, "attention_heads": 4, "kv_lora_rank": 16, "q_lora_rank": 24,
+        "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16, "vocab_size": 256, "experts": 4,
+        "experts_per_token": 2, "moe_intermediate_size": 32, "shared_experts": 1,
+    }  # fmt: skip
+    at = "model.layers.0."
+    tensors: dict[str, tuple[int, ...]] = {
+        "model.embed_tokens.weight": (256, 64), "lm_head.weight": (256, 64), at + "input_layernorm.weight": (64,),
+        at + "post_attention_layernorm.weight": (64,), at + "self_attn.q_a_proj.weight": (24, 64),
+        at + "self_attn.q_b_proj.weight": (96, 24), at + "self_attn.kv_a_proj_with_mqa.weight": (24, 64),
+        at + "self_attn.kv_b_proj.weight": (128, 16), at + "self_attn.o_proj.weight": (64, 64),
+        at + "mlp.gate.weight": (4, 64),
+    }  # fmt: skip
+    for name in [f"experts.{index}" for index in range(4)] + ["shared_experts"]:
+        for matrix, shape in (("gate_proj", (32, 64)), ("up_proj", (32, 64)), ("down_proj", (64, 32))):
+            tensors[f"{at}mlp.{name}.{matrix}.weight"] = shape
+    write(tmp_path / "model.safetensors", tensors)
+    shape = from_numbers(numbers)
+    for parallel in (Parallel(), Parallel(2), Parallel(2, expert=True)):
+        exact, computed = read_checkpoint(tmp_path).weights(shape, parallel), weight_bytes(shape, parallel)
+        assert exact.stages[0].experts == computed.stages[0].experts
+        assert exact.stages[0].total == computed.stages[0].total
+
+
 def test_files_of_an_index_are_read(tmp_path: Path) -> None:
     tensors = list(model().items())
     files = {"a.safetensors": dict(tensors[:7]), "b.safetensors": dict(tensors[7:])}

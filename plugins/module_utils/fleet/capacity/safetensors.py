@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .architecture import Architecture, MoeMlp
 from .constants import DEFAULT, Constants
-from .weights import Parallel, StageWeights, Weights, kv_heads_per_card, pipeline_split
+from .weights import Parallel, StageWeights, Weights, kv_heads_per_card, pipeline_split, unpacked_latent
 
 __all__ = ["Checkpoint", "CheckpointError", "Tensor", "read_checkpoint", "read_header"]
 
@@ -206,6 +206,8 @@ class Checkpoint:
                 if where is None:  # layers behind the last: multi-token prediction, loaded only as a draft
                     continue
                 totals[where][_part(tensor.name)] += tensor.bytes * _share(tensor.name, parallel, heads, architecture)
+        for part, stage in zip(totals, stages, strict=True):
+            part["mixers"] += sum(unpacked_latent(architecture.layers[i].mixer, parallel.tensor) * 2 for i in stage)
         length = architecture.max_position or max_model_len or 0
         rotary = length * architecture.rope_dim * 2
         return Weights(

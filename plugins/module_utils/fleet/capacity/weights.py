@@ -263,6 +263,18 @@ def kv_heads_per_card(kv_heads: int, tensor: int) -> int:
     return 1
 
 
+def unpacked_latent(mixer: object, tensor: int) -> int:
+    """Elements on a card of the up-projection of latent attention; 0 for any other layer.
+
+    vLLM keeps it a second time, unquantized and split for decoding (``MLACommonImpl.W_UK_T``, ``W_UV``).
+    """
+    if not isinstance(mixer, Mla):
+        return 0
+    return mixer.kv_lora_rank * _shard(mixer.heads, tensor, "attention heads") * (
+        mixer.nope_head_dim + mixer.value_head_dim
+    )
+
+
 def _mixer(layer: Layer, hidden: int, tensor: int, kept: float, matrix: float) -> float:
     mixer = layer.mixer
     if mixer is None:
@@ -275,9 +287,8 @@ def _mixer(layer: Layer, hidden: int, tensor: int, kept: float, matrix: float) -
         rank = mixer.q_lora_rank
         elements = float(hidden * rank + rank * queries) if rank else float(hidden * queries)
         elements += hidden * (mixer.kv_lora_rank + mixer.rope_head_dim)
-        unpacked = mixer.kv_lora_rank * heads * (mixer.nope_head_dim + mixer.value_head_dim)
+        unpacked = unpacked_latent(mixer, tensor)
         elements += unpacked + heads * mixer.value_head_dim * hidden
-        # vLLM keeps kv_b_proj a second time, unquantized, split for decoding (MLACommonImpl.W_UK_T, W_UV).
         return elements * matrix + unpacked * kept
     kv = kv_heads_per_card(mixer.kv_heads, tensor)
     queries = heads * mixer.head_dim * (2 if mixer.gated else 1)
