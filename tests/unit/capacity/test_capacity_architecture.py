@@ -168,9 +168,7 @@ def test_what_families_leave_out() -> None:
     assert gemma.layers[0].mixer == Attention(8, 4, 256, 256, 1024)
     assert gemma.layers[5].mixer == Attention(8, 4, 256, 256)
     assert gemma.tied_embeddings
-    llava = from_config(
-        {"model_type": "llava_next", "text_config": {"model_type": "mistral", "vocab_size": 32064}}
-    )
+    llava = from_config({"model_type": "llava_next", "text_config": {"model_type": "mistral", "vocab_size": 32064}})
     assert len(llava.layers) == 32
     assert llava.hidden_size == 4096
 

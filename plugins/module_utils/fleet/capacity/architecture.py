@@ -552,8 +552,13 @@ def from_config(config: Mapping[str, Any]) -> Architecture:
         tied_embeddings=bool(tied),
         max_position=_int(text, "max_position_embeddings", "n_positions", "seq_length", "max_sequence_length"),
         rope_dim=rope or int((head_dim or 0) * (float(factor) if factor else 1.0)),
-        dtype=str(config.get("dtype") or config.get("torch_dtype") or text.get("dtype") or text.get("torch_dtype")
-                  or "bfloat16").removeprefix("torch."),
+        dtype=str(
+            config.get("dtype")
+            or config.get("torch_dtype")
+            or text.get("dtype")
+            or text.get("torch_dtype")
+            or "bfloat16"
+        ).removeprefix("torch."),
         quantization=_quantization(config) or _quantization(text),
         model_type=model_type,
         vision=tower,
@@ -641,8 +646,10 @@ def from_numbers(
                 dim, kv = _need(numbers, "head_dim"), _need(numbers, "kv_heads")
                 mixer = Attention(heads or kv, kv, dim, dim, _need(numbers, "sliding_window"))
             elif rank:
-                own = {"num_heads": _int(numbers, "linear_num_value_heads", "attention_heads") or 32,
-                       "head_dim": _int(numbers, "linear_head_dim") or 128}
+                own = {
+                    "num_heads": _int(numbers, "linear_num_value_heads", "attention_heads") or 32,
+                    "head_dim": _int(numbers, "linear_head_dim") or 128,
+                }
                 mixer = _recurrent({"linear_attn_config": own}, "linear", hidden or 1)
                 incomplete = incomplete or hidden is None
             else:

@@ -261,9 +261,7 @@ def _runner_v2(architecture: Architecture, chip: Chip, version: Version) -> bool
     return version >= (0, 23, 0) and few
 
 
-def _logit_bytes(
-    architecture: Architecture, chip: Chip, version: Version, settings: Settings, rows: int
-) -> float:
+def _logit_bytes(architecture: Architecture, chip: Chip, version: Version, settings: Settings, rows: int) -> float:
     """Bytes a logit at the sampler's peak."""
     sort = SORT_BYTES_FEW_ROWS if 1 < rows < 128 else SORT_BYTES
     flashinfer = settings.flashinfer_sampler

@@ -270,8 +270,10 @@ def unpacked_latent(mixer: object, tensor: int) -> int:
     """
     if not isinstance(mixer, Mla):
         return 0
-    return mixer.kv_lora_rank * _shard(mixer.heads, tensor, "attention heads") * (
-        mixer.nope_head_dim + mixer.value_head_dim
+    return (
+        mixer.kv_lora_rank
+        * _shard(mixer.heads, tensor, "attention heads")
+        * (mixer.nope_head_dim + mixer.value_head_dim)
     )
 
 
