@@ -55,8 +55,8 @@ class Constants:
     vision_replicated: float = 0.45
     graph_layer: float = 0.013
     unquantized: float = 0.055
-    typical_width: int = 4096
-    typical_inner: int = 14336
+    typical_width: float = 4096.0
+    typical_inner: float = 14336.0
 
 
 DEFAULT = Constants()
