@@ -139,19 +139,23 @@ def _value_kind(convert: Any) -> str:
     return "int"
 
 
-def _option(action: argparse.Action, deprecated: set[str]) -> dict[str, Any]:
-    long_names = [s for s in action.option_strings if s.startswith("--")]
-    negative = [s for s in long_names[1:] if action.nargs == 0 and s.startswith(("--no-", "--disable-"))]
-    row: dict[str, Any] = {"name": long_names[0].removeprefix("--") if long_names else action.dest}
-    aliases = [s for s in action.option_strings if s != (long_names or [""])[0] and s not in negative]
+def _option(action: argparse.Action, names: list[str], is_deprecated: bool) -> dict[str, Any]:
+    """One option. names: every string that the parser takes for it, also those that its help hides."""
+    long_names = [s for s in names if s.startswith("--")]
+    is_switch = isinstance(action, argparse.BooleanOptionalAction) or type(action).__name__ == "EnableDisableAction"
+    off = getattr(action, "negative_option_strings", {s for s in long_names if s.startswith("--no-")})
+    negatives = [s for s in long_names if s in off] if is_switch else []
+    positive = [s for s in action.option_strings if s.startswith("--") and s not in negatives]
+    row: dict[str, Any] = {"name": positive[0].removeprefix("--") if positive else action.dest}
+    aliases = [s for s in names if s != (positive or [""])[0] and s not in negatives]
     if not long_names:
         row["positional"] = True
     if aliases:
         row["aliases"] = aliases
-    if action.nargs == 0 or type(action).__name__ in ("BooleanOptionalAction", "EnableDisableAction"):
+    if action.nargs == 0 or is_switch:
         row["type"] = "boolean"
-        if negative:
-            row["negative"] = negative[0].removeprefix("--")
+        if negatives:
+            row["negatives"] = [s.removeprefix("--") for s in negatives]
     else:
         row["type"] = "choice" if action.choices else _value_kind(action.type)
         if action.nargs in ("+", "*"):
@@ -164,7 +168,7 @@ def _option(action: argparse.Action, deprecated: set[str]) -> dict[str, Any]:
         row["choices"] = [_plain(c) for c in action.choices if c is not None]
     row["default"] = None if action.default is argparse.SUPPRESS else _plain(action.default)
     help_text = str(action.help or "")
-    if any(s in deprecated for s in action.option_strings) or getattr(action, "deprecated", False):
+    if is_deprecated or getattr(action, "deprecated", False):
         row["deprecated"] = "parser"
     elif re.search(r"\[deprecated\]|\bis deprecated\b|^deprecated\b", help_text, re.IGNORECASE):
         row["deprecated"] = "help"
@@ -182,12 +186,16 @@ def _known_values() -> dict[str, list[str]]:
 
 
 def _options(parser: Any) -> list[dict[str, Any]]:
-    deprecated = {str(name) for name in getattr(parser, "_deprecated", ())}
-    rows = [
-        _option(action, deprecated)
-        for action in parser._actions
-        if not isinstance(action, argparse._HelpAction) and action.help is not argparse.SUPPRESS
-    ]
+    marked = list(getattr(parser, "_deprecated", ()))  # actions, or names in older versions
+    names: dict[int, list[str]] = {}
+    for name, action in parser._option_string_actions.items():
+        names.setdefault(id(action), []).append(name)
+    rows = []
+    for action in parser._actions:
+        if isinstance(action, argparse._HelpAction) or action.help is argparse.SUPPRESS:
+            continue
+        is_deprecated = any(m is action or m in action.option_strings for m in marked)
+        rows.append(_option(action, names.get(id(action), []), is_deprecated))
     known = _known_values()
     for row in rows:
         if row["name"] in known and "choices" not in row:

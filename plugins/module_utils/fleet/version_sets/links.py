@@ -249,10 +249,13 @@ def rule_glibc(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix
         return
     if host.glibc is None:
         text = "glibc was not measured and the system is not in the matrix"
-        yield _link("glibc", row, "not known", need, text, needs_other_os=True)
+        yield replace(_link("glibc", row, "not known", need, text, needs_other_os=True), level=BROKEN)
     elif not at_least(host.glibc, need):
         text = f"the {candidate.method.replace('_', ' ')} of {_what(candidate)} needs glibc {need}"
-        yield _link("glibc", row, host.glibc, need, text, firm=host.glibc_firm, needs_other_os=True)
+        link = _link("glibc", row, host.glibc, need, text, needs_other_os=True)
+        # Where a row is uncertain, it is that the wheel exists; what its tag asks for is not.
+        firm = host.glibc_firm and (row is None or row.confidence != "low")
+        yield replace(link, level=BROKEN if firm else WARN)
     elif at_least("2.17", need):
         text = f"the tag of this wheel promises glibc {need} and is known to be too low: an import has to prove it"
         yield _link("glibc-tag", row, host.glibc, "more than the tag says", text, warn=True)
@@ -744,6 +747,17 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
+# The rules whose answer another system can change.
+SYSTEM_RULES: tuple[Rule, ...] = (
+    rule_system,
+    rule_glibc,
+    rule_compiler,
+    rule_cuda_driver,
+    rule_hdk,
+    rule_ascend_system,
+)
+
+
 def _what(candidate: Candidate) -> str:
     if candidate.vllm_ascend:
         return f"vllm-ascend {candidate.vllm_ascend} (vLLM {candidate.vllm})"
@@ -770,6 +784,8 @@ def _is_system(host: Host, name: str) -> bool:
     return bool(version) and (version[0] == words[1] or version[0].split(".")[0] == words[1])
 
 
-def check(host: Host, candidate: Candidate, wanted: Wanted, matrix: Matrix) -> tuple[Link, ...]:
+def check(
+    host: Host, candidate: Candidate, wanted: Wanted, matrix: Matrix, rules: tuple[Rule, ...] = RULES
+) -> tuple[Link, ...]:
     """Every link of a set that is broken or uncertain on a host."""
-    return tuple(link for rule in RULES for link in rule(host, candidate, wanted, matrix))
+    return tuple(link for rule in rules for link in rule(host, candidate, wanted, matrix))

@@ -18,7 +18,7 @@ from packaging.version import Version
 from .candidates import PYTHONS, Candidate, candidates
 from .compare import package_version, vendor_version, within
 from .facts import BACKENDS, METHODS, HostFacts, Wanted
-from .links import BROKEN, WARN, Host, Link, Move, check, hdk_of, look_at
+from .links import BROKEN, SYSTEM_RULES, WARN, Host, Link, Move, check, hdk_of, look_at
 from .matrix import Matrix, OsRow, Row, known_vllm, load_matrix
 
 NEAREST = 5
@@ -173,6 +173,18 @@ def _candidates(host: Host, backend: str, matrix: Matrix) -> tuple[Candidate, ..
     if arch not in ARCHES:
         return ()
     return candidates(backend, arch, host.soc.soc if host.soc and backend == "ascend" else None, matrix)
+
+
+def _representatives(host: Host, backend: str, wanted: Wanted, matrix: Matrix) -> list[Candidate]:
+    """One candidate of those that differ by their Python only: the first that is the one asked for, or the first."""
+    found: dict[tuple[str | None, ...], Candidate] = {}
+    for candidate in _candidates(host, backend, matrix):
+        key = (candidate.vllm, candidate.vllm_ascend, candidate.channel, candidate.method, candidate.image)
+        have = found.get(key)
+        fits = wanted.python and candidate.python and meets(candidate.python, wanted.python)
+        if have is None or (fits and not meets(have.python or "", wanted.python or "")):
+            found[key] = candidate
+    return list(found.values())
 
 
 # --- pins
@@ -355,7 +367,7 @@ def _closest(
 ) -> tuple[tuple[Link, ...], tuple[Link, ...], str]:
     """The broken links of the set that comes nearest to what was asked: pins weigh most, the vLLM among them first."""
     best: tuple[tuple[Any, ...], Candidate, list[Link], tuple[Link, ...]] | None = None
-    for candidate in _candidates(host, backend, matrix):
+    for candidate in _representatives(host, backend, wanted, matrix):
         pins = pin_links(candidate, wanted, matrix)
         links = check(host, candidate, wanted, matrix)
         broken = sum(1 for link in links if link.level == BROKEN)
@@ -383,7 +395,7 @@ def _nearest(host: Host, wanted: Wanted, matrix: Matrix) -> tuple[Nearest, ...]:
     asked = backend_of(host, wanted)
     ways: dict[tuple[str, ...], tuple[tuple[Any, ...], tuple[Move, ...]]] = {}
     for backend in dict.fromkeys(b for b in (asked, *host.backends, "cpu") if b):
-        for candidate in _candidates(host, backend, matrix):
+        for candidate in _representatives(host, backend, wanted, matrix):
             moves = _ways(host, candidate, backend, asked, wanted, matrix)
             if not moves:
                 continue
@@ -393,8 +405,8 @@ def _nearest(host: Host, wanted: Wanted, matrix: Matrix) -> tuple[Nearest, ...]:
                 ways[key] = (rank, moves)
     found: list[Nearest] = []
     for rank, moves in sorted(ways.values(), key=lambda way: way[0]):
-        names = {(m.what, m.to) if m.what == "os" else (m.what, "") for m in moves}
-        if any({(m.what, m.to) if m.what == "os" else (m.what, "") for m in n.moves} < names for n in found):
+        changed = _changed(moves)
+        if any(n.moves == moves or _changed(n.moves) < changed for n in found):
             continue
         facts, wish = apply(host.facts, wanted, moves)
         answer = _legal(look_at(facts, matrix), wish, matrix)
@@ -405,13 +417,18 @@ def _nearest(host: Host, wanted: Wanted, matrix: Matrix) -> tuple[Nearest, ...]:
     return tuple(found)
 
 
+def _changed(moves: tuple[Move, ...]) -> set[str]:
+    """What is changed; another method, system or backend is another change each."""
+    return {f"{m.what} {m.to}" if m.what in ("method", "os", "backend") else m.what for m in moves}
+
+
 def _direction(moves: tuple[Move, ...]) -> tuple[str, ...]:
     """What is moved, and for versions which way, so that one proposal back and one forward remain."""
     parts = []
     for move in moves:
         was, to = package_version(move.was), package_version(move.to)
         way = "" if was is None or to is None else "up" if to > was else "down"
-        parts.append(f"{move.what}{way}")
+        parts.append(f"{move.what}{move.to if move.what in ('method', 'backend') else way}")
     return tuple(sorted(parts))
 
 
@@ -477,7 +494,7 @@ def _other_os(
         if os is host.os or not usable:
             continue
         changed = _with_os(facts, os)
-        links = check(look_at(changed, matrix), candidate, wanted, matrix)
+        links = check(look_at(changed, matrix), candidate, wanted, matrix, SYSTEM_RULES)
         if all(link.level == WARN for link in links):
             was = host.os.name if host.os else facts.os_id or "unknown"
             pairs = tuple((name, getattr(changed, name)) for name in _OS_FIELDS)
