@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Record what one vLLM version accepts and reports: options of ``vllm serve``, computed defaults, metric names.
+"""Record what one vLLM version accepts and reports: options of ``vllm serve``, computed defaults, metric
+names.
 
 Run it with an interpreter in which that version's dependencies are installed::
 
@@ -8,11 +9,12 @@ Run it with an interpreter in which that version's dependencies are installed::
 
 It writes ``engine_args/<version>.json`` and ``metrics/<version>.json`` below ``--out``.
 
-Options come from the parser that ``vllm serve`` itself builds, imported on the CPU platform, because choices and
-defaults are computed from type hints at import time; reading the source alone would miss them. What a value may be is
-found by calling each option's own type function. Defaults that vLLM computes from the card are asked of
-``EngineArgs.get_batch_defaults`` with a stand-in for the platform. Metric names are string constants found in the
-syntax trees of the package: what is exposed depends on settings, so this is the set of names a version can expose.
+Options come from the parser that ``vllm serve`` itself builds, imported on the CPU platform, because
+choices and defaults are computed from type hints at import time; reading the source alone would miss them.
+What a value may be is found by calling each option's own type function. Defaults that vLLM computes from
+the card are asked of ``EngineArgs.get_batch_defaults`` with a stand-in for the platform. Metric names are
+string constants found in the syntax trees of the package: what is exposed depends on settings, so this is
+the set of names a version can expose.
 """
 
 from __future__ import annotations
@@ -75,9 +77,14 @@ def _prepare_import(root: Path, version: str, scratch: Path) -> None:
     )
     sys.path[:0] = [str(scratch), str(root)]
     os.environ.update(
-        VLLM_TARGET_DEVICE="cpu", VLLM_NO_USAGE_STATS="1", VLLM_DO_NOT_TRACK="1", HF_HUB_OFFLINE="1",
-        VLLM_LOGGING_LEVEL="ERROR", VLLM_CONFIGURE_LOGGING="0", VLLM_PLUGINS="",
-    )  # fmt: skip
+        VLLM_TARGET_DEVICE="cpu",
+        VLLM_NO_USAGE_STATS="1",
+        VLLM_DO_NOT_TRACK="1",
+        HF_HUB_OFFLINE="1",
+        VLLM_LOGGING_LEVEL="ERROR",
+        VLLM_CONFIGURE_LOGGING="0",
+        VLLM_PLUGINS="",
+    )
 
 
 def _build_parser() -> Any:
@@ -113,8 +120,8 @@ def _plain(value: Any) -> Any:
 def _value_kind(convert: Any) -> str:
     """What an option takes, found by calling its type function.
 
-    text: anything; json: a JSON document; json_or_text: either; number: with a fraction; size: whole, and 4k or 1M too;
-    size_or_auto: that, and "auto"; int: whole.
+    text: anything; json: a JSON document; json_or_text: either; number: with a fraction; size: whole, and
+    4k or 1M too; size_or_auto: that, and "auto"; int: whole.
     """
 
     def takes(text: str) -> bool:
@@ -142,7 +149,9 @@ def _value_kind(convert: Any) -> str:
 def _option(action: argparse.Action, names: list[str], is_deprecated: bool) -> dict[str, Any]:
     """One option. names: every string that the parser takes for it, also those that its help hides."""
     long_names = [s for s in names if s.startswith("--")]
-    is_switch = isinstance(action, argparse.BooleanOptionalAction) or type(action).__name__ == "EnableDisableAction"
+    is_switch = (
+        isinstance(action, argparse.BooleanOptionalAction) or type(action).__name__ == "EnableDisableAction"
+    )
     off = getattr(action, "negative_option_strings", {s for s in long_names if s.startswith("--no-")})
     negatives = [s for s in long_names if s in off] if is_switch else []
     positive = [s for s in action.option_strings if s.startswith("--") and s not in negatives]
@@ -204,7 +213,7 @@ def _options(parser: Any) -> list[dict[str, Any]]:
 
 
 def _computed_defaults() -> dict[str, dict[str, Any]]:
-    """What vLLM fills in for max_num_seqs and max_num_batched_tokens where the operator says nothing, by card."""
+    """What vLLM fills in for max_num_seqs and max_num_batched_tokens by itself, by card."""
     from vllm.engine import arg_utils
     from vllm.usage.usage_lib import UsageContext
 
@@ -247,7 +256,7 @@ def _metric_kind(call: ast.Call) -> str:
 
 
 def _metrics(root: Path) -> list[dict[str, Any]]:
-    """Names of metrics in the syntax trees of the package, with their kind and the names that /metrics shows."""
+    """Names of metrics in the syntax trees of a package, with kind and the names that /metrics shows."""
     kinds: dict[str, str] = {}
     files: dict[str, str] = {}
     for path in sorted((root / "vllm").rglob("*.py")):
@@ -271,11 +280,14 @@ def _metrics(root: Path) -> list[dict[str, Any]]:
                 (k.value for k in node.keywords if k.arg == "name"), node.args[0] if node.args else None
             )
             name = (
-                str(value.value) if isinstance(value, ast.Constant)
-                else constants.get(value.id, "") if isinstance(value, ast.Name)
-                else constants.get(value.attr, "") if isinstance(value, ast.Attribute)
+                str(value.value)
+                if isinstance(value, ast.Constant)
+                else constants.get(value.id, "")
+                if isinstance(value, ast.Name)
+                else constants.get(value.attr, "")
+                if isinstance(value, ast.Attribute)
                 else ""
-            )  # fmt: skip
+            )
             if METRIC.match(name):
                 kinds[name] = _metric_kind(node)
     # A prefix that other names are built from is no metric of its own.
@@ -307,10 +319,11 @@ def main() -> int:
         _prepare_import(root, version, Path(scratch))
         options = _options(_build_parser())
         computed = _computed_defaults()
+    metrics = _metrics(root)
     how = {
         "origin": args.origin or ("an unpacked tree" if args.path else "the installed package"),
-        "options": "imported the parser of vllm serve on the CPU platform; kinds of values by calling each type function",
-        "computed": "EngineArgs.get_batch_defaults for the API server, world size 1, with a stand-in for the platform",
+        "options": "parser of vllm serve, imported on the CPU platform; types by calling each type function",
+        "computed": "EngineArgs.get_batch_defaults for the API server, world size 1, stand-in platform",
         "metrics": "string constants in the syntax trees of the package; what is exposed depends on settings",
         "script": "scripts/record_engine_args.py",
     }
@@ -325,14 +338,14 @@ def main() -> int:
         "metrics": {
             **head,
             "recorded": {k: how[k] for k in ("origin", "metrics", "script")},
-            "metrics": _metrics(root),
+            "metrics": metrics,
         },
     }
     for kind, record in records.items():
         target = args.out / kind / f"{version}.json"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(_layout(record), encoding="utf-8")
-    print(f"vllm {version}: {len(options)} options, {len(records['metrics']['metrics'])} metric names")
+    print(f"vllm {version}: {len(options)} options, {len(metrics)} metric names")
     return 0
 
 

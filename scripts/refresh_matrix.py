@@ -3,11 +3,14 @@
 
     python scripts/refresh_matrix.py                          # look, show the difference, write nothing
     python scripts/refresh_matrix.py --write                  # and write data/compat/package_index.yml
-    python scripts/refresh_matrix.py --pins vllm==0.33.0      # what that wheel requires, against data/compat/vllm.yml
-    python scripts/refresh_matrix.py --architectures 0.33.0   # add that version to data/compat/architectures.json
+    python scripts/refresh_matrix.py --pins vllm==0.33.0      # what that wheel requires, against
+    data/compat/vllm.yml
+    python scripts/refresh_matrix.py --architectures 0.33.0   # add that version to
+    data/compat/architectures.json
 
-One request a project, and for ``--pins`` and ``--architectures`` a few ranges of one wheel. The index is the one that
-pip is configured with here. Facts that no index holds (CANN, HDK, drivers, operating systems) are kept by hand.
+One request a project, and for ``--pins`` and ``--architectures`` a few ranges of one wheel. The index is
+the one that pip is configured with here. Facts that no index holds (CANN, HDK, drivers, operating systems)
+are kept by hand.
 """
 
 from __future__ import annotations
@@ -142,11 +145,14 @@ def project_files(index: str, project: str, tls: ssl.SSLContext) -> list[IndexFi
             return parser.files
     return [
         IndexFile(
-            f["filename"], urllib.parse.urljoin(url, f["url"]), f.get("requires-python"), f.get("size"),
+            f["filename"],
+            urllib.parse.urljoin(url, f["url"]),
+            f.get("requires-python"),
+            f.get("size"),
             bool(f.get("yanked")),
         )
         for f in json.loads(body)["files"]
-    ]  # fmt: skip
+    ]
 
 
 def releases(project: str, files: list[IndexFile]) -> list[Release]:
@@ -269,7 +275,8 @@ def wheel_pins(wheel: zipfile.ZipFile) -> dict[str, str]:
 def registry_architectures(source: str) -> tuple[set[str], dict[str, str]]:
     """Model architectures that a registry.py serves, and those it says were dropped and after which version.
 
-    The classes of the Transformers backend are left out: they are no architecture that a model's config.json names.
+    The classes of the Transformers backend are left out: they are no architecture that a model's
+    config.json names.
     """
     served: set[str] = set()
     dropped: dict[str, str] = {}
@@ -350,9 +357,10 @@ def compare_pins(spec: str, pins: dict[str, str]) -> None:
 def merge_architectures(version: str, source: str, path: Path) -> None:
     """Add one version to architectures.json."""
     record: dict[str, Any] = (
-        json.loads(path.read_text(encoding="utf-8")) if path.is_file()
+        json.loads(path.read_text(encoding="utf-8"))
+        if path.is_file()
         else {"schema_version": 1, "source": "", "versions": [], "dropped_after": {}, "architectures": {}}
-    )  # fmt: skip
+    )
     served, dropped = registry_architectures(source)
     record["source"] = "vllm/model_executor/models/registry.py of each version, read as a syntax tree"
     versions = sorted({*record["versions"], version}, key=Version)
@@ -373,7 +381,10 @@ def merge_architectures(version: str, source: str, path: Path) -> None:
 
 
 def main() -> int:
-    """Look, show, and write where asked; exit 1 when the index differs from the file and nothing was written."""
+    """Look, show, and write where asked.
+
+    Exit 1 when the index differs from the file and nothing was written.
+    """
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("--write", action="store_true", help="write package_index.yml")
     cli.add_argument("--pins", action="append", default=[], metavar="NAME==VERSION")

@@ -8,9 +8,22 @@ from typing import Any
 
 import pytest
 from fleet.version_sets.engine_args import (
-    CHOICE, DEPRECATED, ERROR, REMOVED, TYPE, UNKNOWN, VERSION, WARNING, Finding, blind, check, diff, engine_version,
-    nearest_version, recorded_versions,
-)  # fmt: skip
+    CHOICE,
+    DEPRECATED,
+    ERROR,
+    REMOVED,
+    TYPE,
+    UNKNOWN,
+    VERSION,
+    WARNING,
+    Finding,
+    blind,
+    check,
+    diff,
+    engine_version,
+    nearest_version,
+    recorded_versions,
+)
 
 V = "0.32.0"
 
@@ -33,10 +46,18 @@ def test_at_least_two_versions_are_recorded() -> None:
 
 def test_the_settings_of_the_sandbox_are_fine() -> None:
     settings = {
-        "max-model-len": 512, "dtype": "float32", "enforce-eager": True, "max-num-seqs": 8,
-        "kv-cache-memory-bytes": 67108864, "served-model-name": "tiny-chat", "host": "10.77.0.11", "port": 8000,
-        "shutdown-timeout": 60, "disable-log-stats": False, "model": "/var/lib/vllm-fleet/models/x",
-    }  # fmt: skip
+        "max-model-len": 512,
+        "dtype": "float32",
+        "enforce-eager": True,
+        "max-num-seqs": 8,
+        "kv-cache-memory-bytes": 67108864,
+        "served-model-name": "tiny-chat",
+        "host": "10.77.0.11",
+        "port": 8000,
+        "shutdown-timeout": 60,
+        "disable-log-stats": False,
+        "model": "/var/lib/vllm-fleet/models/x",
+    }
     for version in recorded_versions():
         assert check(settings, version) == []
 
@@ -44,13 +65,24 @@ def test_the_settings_of_the_sandbox_are_fine() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"max_model_len": "8k"}, {"max-model-len": "auto"}, {"kv-cache-memory-bytes": "64M"}, {"--port": 8000},
-        {"no-enable-prefix-caching": True}, {"served-model-name": ["a", "b"]}, {"dtype": "half"},
-        {"gpu-memory-utilization": "0.85"}, {"gpu-memory-utilization": 1}, {"tensor-parallel-size": "8"},
-        {"speculative-config": {"method": "ngram", "num_speculative_tokens": 3}}, {"hf-overrides": {"a": 1}},
-        {"compilation-config": '{"mode": 0}'}, {"quantization": "ascend"}, {"quantization": None}, {"block-size": None},
+        {"max_model_len": "8k"},
+        {"max-model-len": "auto"},
+        {"kv-cache-memory-bytes": "64M"},
+        {"--port": 8000},
+        {"no-enable-prefix-caching": True},
+        {"served-model-name": ["a", "b"]},
+        {"dtype": "half"},
+        {"gpu-memory-utilization": "0.85"},
+        {"gpu-memory-utilization": 1},
+        {"tensor-parallel-size": "8"},
+        {"speculative-config": {"method": "ngram", "num_speculative_tokens": 3}},
+        {"hf-overrides": {"a": 1}},
+        {"compilation-config": '{"mode": 0}'},
+        {"quantization": "ascend"},
+        {"quantization": None},
+        {"block-size": None},
     ],
-)  # fmt: skip
+)
 def test_spellings_that_vllm_takes(settings: dict[str, Any]) -> None:
     assert check(settings, V) == []
 
@@ -58,13 +90,20 @@ def test_spellings_that_vllm_takes(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("option", "nearest"),
     [
-        ("device", None), ("swap-space", "kv-offloading-size"), ("speculative-model", "speculative-config"),
-        ("num-speculative-tokens", "speculative-config"), ("chunked-prefill-size", "max-num-batched-tokens"),
-        ("task", "runner"), ("disable-log-requests", "enable-log-requests"), ("rope-scaling", "hf-overrides"),
-        ("guided-decoding-backend", "structured-outputs-config"), ("max_batch_size", "max-num-seqs"),
-        ("reuse_kv_cache", "enable-prefix-caching"), ("page_size", "block-size"),
+        ("device", None),
+        ("swap-space", "kv-offloading-size"),
+        ("speculative-model", "speculative-config"),
+        ("num-speculative-tokens", "speculative-config"),
+        ("chunked-prefill-size", "max-num-batched-tokens"),
+        ("task", "runner"),
+        ("disable-log-requests", "enable-log-requests"),
+        ("rope-scaling", "hf-overrides"),
+        ("guided-decoding-backend", "structured-outputs-config"),
+        ("max_batch_size", "max-num-seqs"),
+        ("reuse_kv_cache", "enable-prefix-caching"),
+        ("page_size", "block-size"),
     ],
-)  # fmt: skip
+)
 def test_options_of_the_articles_name_their_replacement(option: str, nearest: str | None) -> None:
     """seed_corrections 12, 20 to 25, 27; vllm_cpu.md "Gone"."""
     finding = one({option: 1})
@@ -94,12 +133,21 @@ def test_option_that_went() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"port": "http"}, {"port": True}, {"port": [1, 2]}, {"port": 1.5}, {"enforce-eager": "yes"},
-        {"gpu-memory-utilization": "high"}, {"gpu-memory-utilization": float("nan")}, {"max-model-len": "long"},
-        {"kv-cache-memory-bytes": -1}, {"compilation-config": "{"}, {"no-enable-prefix-caching": "x"},
-        {"tensor-parallel-size": None}, {"model": {"a": 1}},
+        {"port": "http"},
+        {"port": True},
+        {"port": [1, 2]},
+        {"port": 1.5},
+        {"enforce-eager": "yes"},
+        {"gpu-memory-utilization": "high"},
+        {"gpu-memory-utilization": float("nan")},
+        {"max-model-len": "long"},
+        {"kv-cache-memory-bytes": -1},
+        {"compilation-config": "{"},
+        {"no-enable-prefix-caching": "x"},
+        {"tensor-parallel-size": None},
+        {"model": {"a": 1}},
     ],
-)  # fmt: skip
+)
 def test_wrong_types(settings: dict[str, Any]) -> None:
     assert one(settings).code == TYPE
 
@@ -107,10 +155,14 @@ def test_wrong_types(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "nearest"),
     [
-        ("dtype", "bf16", "bfloat16"), ("dtype", "fp16", "float16"), ("quantization", "w8a8", None),
-        ("quantization", "int8", None), ("load-format", 5, ""), ("scheduling-policy", "prio", "priority"),
+        ("dtype", "bf16", "bfloat16"),
+        ("dtype", "fp16", "float16"),
+        ("quantization", "w8a8", None),
+        ("quantization", "int8", None),
+        ("load-format", 5, ""),
+        ("scheduling-policy", "prio", "priority"),
     ],
-)  # fmt: skip
+)
 def test_wrong_choices(option: str, value: Any, nearest: str | None) -> None:
     """seed_corrections 13, 18, 19."""
     found = check({option: value}, V)
@@ -162,14 +214,25 @@ def test_defaults_by_card() -> None:
 
 def test_no_difference_with_itself() -> None:
     same = diff(V, V)
-    assert (same.removed, same.added, same.defaults, same.metrics_gone, same.choices_gone) == ((), (), (), (), ())
+    assert (same.removed, same.added, same.defaults, same.metrics_gone, same.choices_gone) == (
+        (),
+        (),
+        (),
+        (),
+        (),
+    )
     with pytest.raises(KeyError):
         diff(V, "0.99.0")
 
 
 def test_alerts_that_would_go_blind() -> None:
     """field_faults 32: dashboards empty after a metric was renamed."""
-    used = ["vllm:gpu_cache_usage_perc", "vllm:kv_cache_usage_perc", "vllm:time_per_output_token_seconds_bucket", "up"]
+    used = [
+        "vllm:gpu_cache_usage_perc",
+        "vllm:kv_cache_usage_perc",
+        "vllm:time_per_output_token_seconds_bucket",
+        "up",
+    ]
     assert blind(used, V) == [
         ("vllm:gpu_cache_usage_perc", "vllm:kv_cache_usage_perc"),
         ("vllm:time_per_output_token_seconds_bucket", "vllm:inter_token_latency_seconds"),

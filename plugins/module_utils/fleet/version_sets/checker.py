@@ -1,7 +1,8 @@
 """Say whether a version set is legal on a host, independently of the solver.
 
-It reads the matrix's files as plain documents and asks one question after the other of one set; it shares no rule,
-no table and no comparison with links.py and candidates.py. Tests hold every answer of the solver against it.
+It reads the matrix's files as plain documents and asks one question after the other of one set; it shares
+no rule, no table and no comparison with links.py and candidates.py. Tests hold every answer of the solver
+against it.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def violations(
 ) -> list[str]:
     """What makes a set illegal; empty when it is legal. All three arguments are plain mappings.
 
-    version_set: VersionSet.as_dict(). facts: as the solver takes them. wanted: the pins that the set has to respect.
+    version_set: VersionSet.as_dict(). facts: as the solver takes them. wanted: the pins that the set has to
+    respect.
     """
     where = folder or COMPAT
     wishes = dict(wanted or {})
@@ -94,9 +96,9 @@ def violations(
         row = _ascend_row(version_set, where)
         if row and not row["listed"]:
             problems.append("release that the published matrix does not list")
-    if wishes.get("prereleases") is False and version_set["backend"] == "ascend":
-        if re.search(r"rc\d", version_set["vllm_ascend"]):
-            problems.append("release candidate, which was refused")
+    refuses = wishes.get("prereleases") is False
+    if refuses and version_set["backend"] == "ascend" and re.search(r"rc\d", version_set["vllm_ascend"]):
+        problems.append("release candidate, which was refused")
     problems += _models(version_set, wishes, where)
     return problems
 
@@ -234,9 +236,15 @@ def _chip(card: Mapping[str, Any]) -> str | None:
     """The chip of a card, by its PCI device."""
     device = (card.get("pci_id") or "").lower()[:9].removeprefix("19e5:")
     by_pci = {
-        "d802": "A2", "d803": "A3", "d500": "310P", "d806": "950", "d801": "A1", "d105": "310B", "d107": "310B",
+        "d802": "A2",
+        "d803": "A3",
+        "d500": "310P",
+        "d806": "950",
+        "d801": "A1",
+        "d105": "310B",
+        "d107": "310B",
         "d100": "310",
-    }  # fmt: skip
+    }
     return by_pci.get(device)
 
 
@@ -269,9 +277,9 @@ def _ascend(chosen: Mapping[str, Any], facts: Mapping[str, Any], where: Path) ->
         engine = _index("vllm", chosen["vllm"], where)
         if engine and engine["python"] and not _in(f"{chosen['python']}.50", engine["python"]):
             found.append(f"vLLM {chosen['vllm']} does not allow Python {chosen['python']}")
-        if chosen["torch_npu"] and _index("torch-npu", chosen["torch_npu"], where):
-            if chosen["method"] == "wheel" or chosen["glibc_min"]:
-                found += _wheel(chosen, "torch-npu", chosen["torch_npu"], where)
+        npu = chosen["torch_npu"]
+        if npu and chosen["glibc_min"] and _index("torch-npu", npu, where):
+            found += _wheel(chosen, "torch-npu", npu, where)
     found += _hdk(chosen, facts, where)
     return found
 
@@ -323,10 +331,12 @@ def _cpu(chosen: Mapping[str, Any], facts: Mapping[str, Any], where: Path) -> li
         found += _wheel(chosen, "torch", chosen["torch"].split("+")[0], where)
     if chosen["method"] == "source":
         systems = [
-            r for r in _document(where, "os.yml")["systems"]
-            if r["id"] == (facts.get("os_id") or "").lower() and r["codename"]
+            r
+            for r in _document(where, "os.yml")["systems"]
+            if r["id"] == (facts.get("os_id") or "").lower()
+            and r["codename"]
             and r["codename"].lower() == (facts.get("os_codename") or "").lower()
-        ]  # fmt: skip
+        ]
         for row in systems:
             if row["gcc"] and "gcc" not in row.get("unsure", []) and _less(row["gcc"], "12.3"):
                 found.append(f"gcc {row['gcc']} for a build that needs 12.3")

@@ -1,7 +1,7 @@
 """How versions of different makers compare.
 
-Three orders are in use: Python packages (PEP 440), dotted numbers of drivers and glibc, and the vendor releases of
-Ascend (``25.3.RC1``, ``26.1.1``), where a release candidate of a line comes before its releases.
+Three orders are in use: Python packages (PEP 440), dotted numbers of drivers and glibc, and the vendor
+releases of Ascend (``25.3.RC1``, ``26.1.1``), where a release candidate of a line comes before its releases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def package_version(text: str) -> Version | None:
 
 @lru_cache(maxsize=4096)
 def specifier(text: str) -> SpecifierSet | None:
-    """A range such as ``>=0.25,<0.30``; a plain version means exactly that one. None when the text is neither."""
+    """A range such as ``>=0.25,<0.30``; a plain version means exactly that one.
+
+    None when the text is neither.
+    """
     if package_version(text) is not None:
         text = f"=={text}"
     try:
@@ -68,7 +71,10 @@ def _padded(value: tuple[int, ...], length: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def vendor_version(text: str) -> VendorVersion | None:
-    """``25.3.RC1``, ``24.1.rc3.3``, ``26.1.1`` in an order in which candidates come first; None when unreadable."""
+    """``25.3.RC1``, ``24.1.rc3.3``, ``26.1.1`` in an order in which candidates come first.
+
+    None when unreadable.
+    """
     parts: list[tuple[int, int]] = []
     for part in text.strip().lower().removeprefix("v").split("."):
         match = re.fullmatch(r"(rc)?(\d+)", part)
@@ -79,7 +85,7 @@ def vendor_version(text: str) -> VendorVersion | None:
 
 
 def matches_vendor(version: str, pattern: str) -> bool:
-    """Whether a vendor release is meant by ``25.5.X`` or by ``26.0.RC1`` (which its patches, 26.0.RC1.1, share)."""
+    """Whether a vendor release is meant by ``25.5.X``, or by ``26.0.RC1`` (and its patches, 26.0.RC1.1)."""
     have = version.strip().lower().removeprefix("v").split(".")
     want = pattern.strip().lower().split(".")
     if want[-1] == "x":

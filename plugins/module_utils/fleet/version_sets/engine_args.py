@@ -1,10 +1,12 @@
 """Check engine settings against what a vLLM version accepts, and preview what an upgrade changes.
 
-Data: ``fleet/data/engine_args/<version>.json`` and ``fleet/data/metrics/<version>.json``, recorded from the package
-itself by ``scripts/record_engine_args.py``; ``replacements.yml`` says what took the place of an option that is gone.
+Data: ``fleet/data/engine_args/<version>.json`` and ``fleet/data/metrics/<version>.json``, recorded from the
+package itself by ``scripts/record_engine_args.py``; ``replacements.yml`` says what took the place of an
+option that is gone.
 
 Settings are as in a file for ``vllm serve --config``: long options without dashes, in any of the spellings
-``max-model-len`` and ``max_model_len``; lists for options that take several values, mappings for JSON options.
+``max-model-len`` and ``max_model_len``; lists for options that take several values, mappings for JSON
+options.
 """
 
 from __future__ import annotations
@@ -25,8 +27,13 @@ from packaging.version import InvalidVersion, Version
 from .matrix import DATA, MatrixError
 
 UNKNOWN, REMOVED, TYPE, CHOICE, DEPRECATED, VERSION = (
-    "engine-unknown", "engine-removed", "engine-type", "engine-choice", "engine-deprecated", "engine-version",
-)  # fmt: skip
+    "engine-unknown",
+    "engine-removed",
+    "engine-type",
+    "engine-choice",
+    "engine-deprecated",
+    "engine-version",
+)
 ERROR, WARNING = "error", "warning"
 # Options that a plugin adds: vllm-ascend registers the method "ascend" when it is loaded.
 PLUGIN_VALUES = {("quantization", "ascend")}
@@ -174,12 +181,19 @@ def engine_version(vllm: str, folder: Path = DATA) -> EngineVersion:
 
 def _option(row: Mapping[str, Any]) -> Option:
     return Option(
-        name=row["name"], type=row["type"], default=row["default"], choices=tuple(row.get("choices", ())),
-        known_values=tuple(row.get("known_values", ())), aliases=tuple(row.get("aliases", ())),
-        negatives=tuple(row.get("negatives", ())), many=bool(row.get("list")), count=row.get("count"),
-        optional_value=bool(row.get("optional_value")), positional=bool(row.get("positional")),
+        name=row["name"],
+        type=row["type"],
+        default=row["default"],
+        choices=tuple(row.get("choices", ())),
+        known_values=tuple(row.get("known_values", ())),
+        aliases=tuple(row.get("aliases", ())),
+        negatives=tuple(row.get("negatives", ())),
+        many=bool(row.get("list")),
+        count=row.get("count"),
+        optional_value=bool(row.get("optional_value")),
+        positional=bool(row.get("positional")),
         deprecated="deprecated" in row,
-    )  # fmt: skip
+    )
 
 
 @lru_cache(maxsize=4)
@@ -211,8 +225,8 @@ def nearest_version(vllm: str) -> tuple[str, bool]:
 def check(settings: Mapping[str, Any], version: str) -> list[Finding]:
     """Every fault of a deployment's engine settings for a vLLM version, in the order of the settings.
 
-    Where the version itself was not recorded, the nearest recorded one is taken and a warning says so; a name that is
-    unknown is then a warning as well.
+    Where the version itself was not recorded, the nearest recorded one is taken and a warning says so; a
+    name that is unknown is then a warning as well.
     """
     taken, exact = nearest_version(version)
     engine = engine_version(taken)
@@ -297,7 +311,9 @@ def _one_value(name: str, value: Any, option: Option) -> list[Finding]:
 
 def _choice(name: str, value: Any, option: Option, choices: tuple[Any, ...]) -> list[Finding]:
     spelled = {str(c): c for c in choices}
-    if value in choices or (isinstance(value, int | str) and not isinstance(value, bool) and str(value) in spelled):
+    if value in choices or (
+        isinstance(value, int | str) and not isinstance(value, bool) and str(value) in spelled
+    ):
         return []
     if (option.name, value) in PLUGIN_VALUES:
         return []
@@ -348,15 +364,27 @@ def _is_json(text: str) -> bool:
 
 def _expected(option: Option) -> str:
     return {
-        "boolean": "true or false", "int": "a whole number", "number": "a number",
-        "size": "a whole number, or one such as 64M", "size_or_auto": "a whole number, one such as 8k, or auto",
-        "json": "a mapping or JSON", "json_or_text": "text or a mapping", "text": "text",
+        "boolean": "true or false",
+        "int": "a whole number",
+        "number": "a number",
+        "size": "a whole number, or one such as 64M",
+        "size_or_auto": "a whole number, one such as 8k, or auto",
+        "json": "a mapping or JSON",
+        "json_or_text": "text or a mapping",
+        "text": "text",
         "choice": "one of " + ", ".join(map(str, option.choices)),
-    }[option.type]  # fmt: skip
+    }[option.type]
 
 
 def _kind(value: Any) -> str:
-    names = {bool: "true/false", int: "the number", float: "the number", str: "the text", dict: "the mapping", list: "the list"}
+    names = {
+        bool: "true/false",
+        int: "the number",
+        float: "the number",
+        str: "the text",
+        dict: "the mapping",
+        list: "the list",
+    }
     return names.get(type(value), type(value).__name__)
 
 
@@ -388,12 +416,18 @@ def diff(old: str, new: str) -> Difference:
     ]
     for card in sorted(before.computed_defaults.keys() & after.computed_defaults.keys()):
         was, now = before.computed_defaults[card], after.computed_defaults[card]
-        defaults += [DefaultChange(n, was[n], now[n], card) for n in sorted(was.keys() & now.keys()) if was[n] != now[n]]
+        defaults += [
+            DefaultChange(n, was[n], now[n], card)
+            for n in sorted(was.keys() & now.keys())
+            if was[n] != now[n]
+        ]
     return Difference(
         old=old,
         new=new,
         removed=tuple(sorted([*((name, use.get(name)) for name in gone), *negatives])),
-        added=tuple(sorted(n for n, o in after.options.items() if not o.positional and before.find(n) is None)),
+        added=tuple(
+            sorted(n for n, o in after.options.items() if not o.positional and before.find(n) is None)
+        ),
         retyped=tuple(n for n in both if before.options[n].type != after.options[n].type),
         choices_gone=tuple(choices_gone),
         defaults=tuple(defaults),
@@ -411,8 +445,11 @@ def metric_replacement(name: str) -> str | None:
 
 
 def blind(metrics: Iterable[str], version: str) -> list[tuple[str, str | None]]:
-    """Of the metric names that rules and dashboards use, those that a version does not show, with what to use instead."""
+    """The metric names, of those in use, that a version does not show, with what to use instead."""
     engine = engine_version(version)
     shown = {name for metric in engine.metrics.values() for name in (*metric.shown, metric.name)}
     missing = sorted({m for m in metrics if m.startswith("vllm:") and m not in shown})
-    return [(m, metric_replacement(m) or metric_replacement(re.sub(r"_(total|bucket|sum|count)$", "", m))) for m in missing]
+    return [
+        (m, metric_replacement(m) or metric_replacement(re.sub(r"_(total|bucket|sum|count)$", "", m)))
+        for m in missing
+    ]

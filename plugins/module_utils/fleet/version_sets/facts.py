@@ -7,11 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 VENDORS = {
-    "nvidia": "nvidia", "10de": "nvidia",
-    "huawei": "huawei", "ascend": "huawei", "19e5": "huawei",
-    "hygon": "hygon", "1d94": "hygon",
-    "amd": "amd", "1002": "amd",
-}  # fmt: skip
+    "nvidia": "nvidia",
+    "10de": "nvidia",
+    "huawei": "huawei",
+    "ascend": "huawei",
+    "19e5": "huawei",
+    "hygon": "hygon",
+    "1d94": "hygon",
+    "amd": "amd",
+    "1002": "amd",
+}
 BACKEND_OF_VENDOR = {"nvidia": "cuda", "huawei": "ascend", "hygon": "dcu", "amd": "rocm"}
 BACKENDS = ("cuda", "ascend", "dcu", "rocm", "cpu")
 METHODS = ("wheel", "release_asset", "variant_index", "source", "container")
@@ -19,7 +24,10 @@ METHODS = ("wheel", "release_asset", "variant_index", "source", "container")
 
 @dataclass(frozen=True)
 class Card:
-    """One accelerator. chip is the name that the vendor's tool prints; pci_id is vendor:device, perhaps with the subsystem."""
+    """One accelerator.
+
+    chip is the name that the vendor's tool prints; pci_id is vendor:device, perhaps with the subsystem.
+    """
 
     vendor: str
     chip: str = ""
@@ -51,7 +59,10 @@ class HostFacts:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> HostFacts:
-        """Facts of a plain mapping. Unknown keys are left alone; a value of a wrong type becomes None and a fault."""
+        """Facts of a plain mapping.
+
+        Unknown keys are left alone; a value of a wrong type becomes None and a fault.
+        """
         faults: list[str] = []
         text = {k: _text(given, k, faults) for k in _TEXTS}
         size = given.get("page_size")
@@ -81,8 +92,15 @@ class HostFacts:
 
 
 _TEXTS = (
-    "os_id", "os_version", "os_codename", "arch", "glibc", "driver_version", "hdk_version", "python",
-)  # fmt: skip
+    "os_id",
+    "os_version",
+    "os_codename",
+    "arch",
+    "glibc",
+    "driver_version",
+    "hdk_version",
+    "python",
+)
 
 
 def _text(given: Mapping[str, Any], key: str, faults: list[str]) -> str | None:
@@ -138,9 +156,10 @@ def vendor_of(card: Card) -> str | None:
 class Wanted:
     """What an operator asks for. None leaves the choice to the solver.
 
-    vllm, vllm_ascend, torch, torch_npu, cann, cuda, python and dtk take a version, or a range such as ``>=0.25,<0.30``.
-    prereleases: True takes candidates like releases, False refuses them, None takes one, with a warning, where no
-    release serves. unlisted: take releases of vllm-ascend that the published matrix does not list.
+    vllm, vllm_ascend, torch, torch_npu, cann, cuda, python and dtk take a version, or a range such as
+    ``>=0.25,<0.30``. prereleases: True takes candidates like releases, False refuses them, None takes one,
+    with a warning, where no release serves. unlisted: take releases of vllm-ascend that the published
+    matrix does not list.
     """
 
     backend: str | None = None

@@ -1,7 +1,7 @@
 """The rules: each compares one link of a set with a host, or with what was asked for.
 
-A rule yields a :class:`Link` only where something is wrong or uncertain. ``broken`` refuses the set; ``warn`` does not.
-A rule that rests on a row that is not firm (see matrix.py) warns.
+A rule yields a :class:`Link` only where something is wrong or uncertain. ``broken`` refuses the set;
+``warn`` does not. A rule that rests on a row that is not firm (see matrix.py) warns.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ HERE = "rule of this project"
 class Move:
     """One change that mends a link: of a pin (kind pin) or on the host (kind host).
 
-    steps: how far, counted in versions that the matrix knows; 1 where there is no scale. fields: the fields of
-    Wanted or HostFacts that change, as (name, value) pairs.
+    steps: how far, counted in versions that the matrix knows; 1 where there is no scale. fields: the fields
+    of Wanted or HostFacts that change, as (name, value) pairs.
     """
 
     kind: str
@@ -138,15 +138,29 @@ def look_at(facts: HostFacts, matrix: Matrix) -> Host:
 
 
 def _link(
-    code: str, row: Row | None, have: object, need: object, text: str, *, firm: bool = True, warn: bool = False,
-    move: Move | None = None, needs_other_os: bool = False,
-) -> Link:  # fmt: skip
+    code: str,
+    row: Row | None,
+    have: object,
+    need: object,
+    text: str,
+    *,
+    firm: bool = True,
+    warn: bool = False,
+    move: Move | None = None,
+    needs_other_os: bool = False,
+) -> Link:
     may_refuse = firm and not warn and (row is None or row.firm)
     return Link(
-        code=code, level=BROKEN if may_refuse else WARN, have=str(have), need=str(need), text=text,
-        source=row.source if row else HERE, confidence=row.confidence if row else "high", move=move,
+        code=code,
+        level=BROKEN if may_refuse else WARN,
+        have=str(have),
+        need=str(need),
+        text=text,
+        source=row.source if row else HERE,
+        confidence=row.confidence if row else "high",
+        move=move,
         needs_other_os=needs_other_os,
-    )  # fmt: skip
+    )
 
 
 # --- the system
@@ -157,9 +171,13 @@ def rule_system(host: Host, _candidate: Candidate, _wanted: Wanted, _matrix: Mat
     facts, os = host.facts, host.os
     if host.desktop is not None:
         yield _link(
-            "os-desktop", host.desktop, f"{facts.os_id} {facts.os_version}", "a server edition",
-            "this is the desktop edition; only the server edition is supported", needs_other_os=True,
-        )  # fmt: skip
+            "os-desktop",
+            host.desktop,
+            f"{facts.os_id} {facts.os_version}",
+            "a server edition",
+            "this is the desktop edition; only the server edition is supported",
+            needs_other_os=True,
+        )
     elif os is None:
         have = " ".join(x for x in (facts.os_id, facts.os_version, facts.os_codename) if x) or "not known"
         yield _link(
@@ -172,9 +190,13 @@ def rule_system(host: Host, _candidate: Candidate, _wanted: Wanted, _matrix: Mat
         )
     elif os.at_end == "refuse":
         yield _link(
-            "os-end-of-life", os, os.name, "a supported system", f"{os.name} reached its end of life on {os.end_of_life}",
+            "os-end-of-life",
+            os,
+            os.name,
+            "a supported system",
+            f"{os.name} reached its end of life on {os.end_of_life}",
             needs_other_os=True,
-        )  # fmt: skip
+        )
     elif os.at_end == "warn":
         text = f"standard support of {os.name} ended on {os.end_of_life}"
         yield _link("os-end-of-life", os, os.name, "a supported system", text, warn=True)
@@ -257,7 +279,10 @@ def rule_glibc(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix
         firm = host.glibc_firm and (row is None or row.confidence != "low")
         yield replace(link, level=BROKEN if firm else WARN)
     elif at_least("2.17", need):
-        text = f"the tag of this wheel promises glibc {need} and is known to be too low: an import has to prove it"
+        text = (
+            f"the tag of this wheel promises glibc {need} and is known to be too "
+            "low: an import has to prove it"
+        )
         yield _link("glibc-tag", row, host.glibc, "more than the tag says", text, warn=True)
     for liar in matrix.wrong_tags:
         if candidate.backend == "cuda" and candidate.vllm == liar.vllm and candidate.cuda == liar.cuda:
@@ -315,7 +340,10 @@ def rule_card(host: Host, candidate: Candidate, _wanted: Wanted, _matrix: Matrix
 
 
 def rule_cuda_driver(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) -> Iterator[Link]:
-    """The driver carries the CUDA inside the wheel or image; only the driver counts, no toolkit on the host."""
+    """The driver carries the CUDA inside the wheel or image.
+
+    Only the driver counts, no toolkit on the host.
+    """
     if candidate.backend != "cuda" or candidate.cuda is None:
         return
     floor = matrix.driver_floor(candidate.cuda)
@@ -348,7 +376,10 @@ def rule_cuda_driver(host: Host, candidate: Candidate, _wanted: Wanted, matrix: 
             yield _link("driver-end-of-life", branch, driver, "a branch that is maintained", text, warn=True)
     if not any(r.arch == candidate.arch and _is_system(host, r.os) for r in matrix.driver_repositories):
         row = matrix.driver_repositories[0]
-        text = "NVIDIA publishes no driver packages for this system: its .run installer works, outside NVIDIA's support list"
+        text = (
+            "NVIDIA publishes no driver packages for this system: its .run installer "
+            "works, outside NVIDIA's support list"
+        )
         yield _link("driver-repository", row, _system(host), "a system of NVIDIA's list", text, warn=True)
 
 
@@ -378,7 +409,10 @@ def rule_capability(host: Host, candidate: Candidate, _wanted: Wanted, matrix: M
             yield _link("capability", known, known.capability, "a read list", text, warn=True)
         elif known.capability not in row.capabilities and known.capability.split(".")[0] not in row.families:
             newer = not any(at_least(c, known.capability) for c in row.capabilities)
-            text = f"vLLM {candidate.vllm} with CUDA {candidate.cuda} holds no kernels for {known.card} ({known.capability})"
+            text = (
+                f"vLLM {candidate.vllm} with CUDA {candidate.cuda} holds no kernels for "
+                f"{known.card} ({known.capability})"
+            )
             # A card newer than every target of the list cannot run even where the list is not firm.
             link = _link("capability", row, known.capability, " ".join(row.capabilities), text)
             yield replace(link, level=BROKEN) if newer else link
@@ -421,7 +455,10 @@ def rule_soc(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) 
     if scope is None:
         return
     if soc.soc not in scope.soc:
-        text = f"the {candidate.method} of vllm-ascend is built for {', '.join(scope.soc)} only, not for {soc.soc}"
+        text = (
+            f"the {candidate.method} of vllm-ascend is built for "
+            f"{', '.join(scope.soc)} only, not for {soc.soc}"
+        )
         yield _link("wheel-scope", scope, soc.soc, ", ".join(scope.soc), text)
     elif scope.since and release and release.release < (package_version(scope.since) or release).release:
         text = f"the {candidate.method.replace('_', ' ')} was seen from vllm-ascend {scope.since} on"
@@ -429,7 +466,10 @@ def rule_soc(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) 
             "wheel-scope", scope, candidate.vllm_ascend, scope.since, text, firm=scope.confidence != "low"
         )
     elif not scope.firm:
-        text = f"what the {candidate.method.replace('_', ' ')} holds was not read; look before the maintenance window"
+        text = (
+            f"what the {candidate.method.replace('_', ' ')} holds was not read; look "
+            "before the maintenance window"
+        )
         yield _link("wheel-scope", scope, candidate.vllm_ascend, "a checked index", text, warn=True)
     for card in host.cards:
         named = (
@@ -522,7 +562,10 @@ def rule_hdk(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) 
     if minimum is not None:
         have, floor = vendor_version(hdk), vendor_version(minimum.driver_min)
         if have and floor and have < floor:
-            text = f"{minimum.card} on this system needs driver {minimum.driver_min} and firmware {minimum.firmware_min}"
+            text = (
+                f"{minimum.card} on this system needs driver {minimum.driver_min} and "
+                f"firmware {minimum.firmware_min}"
+            )
             yield _link("hdk-system", minimum, hdk, minimum.driver_min, text, move=move)
 
 
@@ -651,7 +694,10 @@ def rule_release(_host: Host, candidate: Candidate, wanted: Wanted, matrix: Matr
             yield _link("vllm-source", engine, "no sdist", "an sdist", text, warn=True)
         for build in matrix.source_builds:
             if build.backend is None and candidate.method != "source" and within(candidate.vllm, build.vllm):
-                text = f"vLLM {candidate.vllm} is built without kernels here (VLLM_TARGET_DEVICE=empty), which needs {build.needs}"
+                text = (
+                    f"vLLM {candidate.vllm} is built without kernels here "
+                    f"(VLLM_TARGET_DEVICE=empty), which needs {build.needs}"
+                )
                 yield _link("build-tools", build, "not known", build.needs, text, warn=True)
 
 
@@ -741,10 +787,26 @@ def rule_model(host: Host, candidate: Candidate, wanted: Wanted, matrix: Matrix)
 
 
 RULES: tuple[Rule, ...] = (
-    rule_faults, rule_rows, rule_system, rule_page_size, rule_glibc, rule_compiler, rule_python, rule_card, rule_cuda_driver,
-    rule_capability, rule_soc, rule_hdk, rule_cann, rule_ascend_system, rule_release, rule_dcu, rule_rocm, rule_cpu,
+    rule_faults,
+    rule_rows,
+    rule_system,
+    rule_page_size,
+    rule_glibc,
+    rule_compiler,
+    rule_python,
+    rule_card,
+    rule_cuda_driver,
+    rule_capability,
+    rule_soc,
+    rule_hdk,
+    rule_cann,
+    rule_ascend_system,
+    rule_release,
+    rule_dcu,
+    rule_rocm,
+    rule_cpu,
     rule_model,
-)  # fmt: skip
+)
 
 
 # The rules whose answer another system can change.

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, Union
+from typing import Any, Union
 
 import yaml
 from packaging.version import Version
@@ -560,7 +560,6 @@ class Matrix:
         return found
 
 
-_T = TypeVar("_T")
 # Section of a file -> (attribute of Matrix, row type).
 _SECTIONS: dict[str, dict[str, tuple[str, type[Row]]]] = {
     "os.yml": {
@@ -631,7 +630,7 @@ def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
-def _build(cls: type[_T], given: Any, where: str) -> _T:
+def _build[T](cls: type[T], given: Any, where: str) -> T:
     """A row from a mapping: unknown, missing and mistyped fields are errors that say where."""
     if not isinstance(given, Mapping):
         raise MatrixError(f"{where}: a mapping is expected, not {type(given).__name__}")

@@ -1,8 +1,8 @@
 """Whether a model architecture is served by a vLLM, and by a vllm-ascend on a chip.
 
-The registries of some vLLM versions are recorded (``architectures.json``). Between two recorded versions that agree,
-the versions between are taken to agree; where they differ, or beyond the newest, the answer is "not certain". vLLM
-itself says after which version it dropped an architecture; that is exact.
+The registries of some vLLM versions are recorded (``architectures.json``). Between two recorded versions
+that agree, the versions between are taken to agree; where they differ, or beyond the newest, the answer is
+"not certain". vLLM itself says after which version it dropped an architecture; that is exact.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def supported_by_vllm(architecture: str, vllm: str, matrix: Matrix) -> ModelSupp
         )
     before = [v for v in record.versions if Version(v) < version]
     after = [v for v in record.versions if Version(v) > version]
-    around = [v for v in (before[-1:] + after[:1])]
+    around = before[-1:] + after[:1]
     answers = [v in served for v in around]
     if before and after and all(answers):
         return ModelSupport(
@@ -80,7 +80,10 @@ def _span(versions: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=65536)
 def supported_by_vllm_ascend(architecture: str, vllm_ascend: str, soc: str, matrix: Matrix) -> ModelSupport:
-    """What vllm-ascend's own list of models says; the list of the newest recorded release up to this one counts."""
+    """What vllm-ascend's own list of models says.
+
+    The list of the newest recorded release up to this one counts.
+    """
     version = package_version(vllm_ascend)
     recorded = sorted({r.vllm_ascend for r in matrix.ascend_models}, key=Version)
     base = [v for v in recorded if version is not None and Version(v).release <= version.release]

@@ -1,9 +1,11 @@
 """Choose one version set for a host, or refuse with every broken link and the nearest legal sets.
 
-    solve({"os_id": "ubuntu", "os_version": "22.04", "arch": "x86_64", ...}, {"vllm": "0.33.0"}) -> VersionSet | Refusal
+    solve({"os_id": "ubuntu", "os_version": "22.04", "arch": "x86_64", ...}, {"vllm": "0.33.0"}) ->
+    VersionSet | Refusal
 
-Pure and deterministic: the same facts, wishes and matrix give the same answer. Every set that the matrix can form
-(candidates.py) is compared with the host (links.py). A legal set has no broken link; the best of them is taken.
+Pure and deterministic: the same facts, wishes and matrix give the same answer. Every set that the matrix
+can form (candidates.py) is compared with the host (links.py). A legal set has no broken link; the best of
+them is taken.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from .links import BROKEN, SYSTEM_RULES, WARN, Host, Link, Move, check, hdk_of, 
 from .matrix import Matrix, OsRow, Row, known_vllm, load_matrix
 
 NEAREST = 5
-# What a change costs an operator; pins are cheap, a driver is a maintenance window, a system is a reinstallation.
+# What a change costs an operator; pins are cheap, a driver is a maintenance window, a system is a
+# reinstallation.
 PIN_COST = {
     "vllm": 1.0,
     "vllm_ascend": 1.0,
@@ -36,7 +39,8 @@ PIN_COST = {
 STEP_COST = 0.1
 METHOD_COST, BACKEND_COST = 1.5, 30.0
 OS_COST, OTHER_OS_COST = 10.0, 20.0
-# Kinds of installing in the order in which they are taken: what pip installs, what is built, what brings its own world.
+# Kinds of installing in the order in which they are taken: what pip installs, what is built, what brings
+# its own world.
 METHOD_CLASS = {"wheel": 0, "release_asset": 0, "variant_index": 1, "source": 1, "container": 2}
 ARCHES = ("x86_64", "aarch64")
 
@@ -109,7 +113,10 @@ class Nearest:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why there is no set. closest: the set that the broken links are of, as near to what was asked as the matrix has."""
+    """Why there is no set.
+
+    closest: the set that the broken links are of, as near to what was asked as the matrix has.
+    """
 
     broken: tuple[Link, ...]
     warnings: tuple[Link, ...]
@@ -143,7 +150,8 @@ def solve(
     wanted: Wanted | Mapping[str, Any] | None = None,
     matrix: Matrix | None = None,
 ) -> VersionSet | Refusal:
-    """The best legal set for a host, or a refusal. Raises ValueError for a wish that is none (an unknown pin).
+    """The best legal set for a host, or a refusal. Raises ValueError for a wish that is none (an unknown
+    pin).
 
     Hosts with the same facts share one computation, so a fleet costs as much as it has kinds of hosts.
     """
@@ -160,7 +168,10 @@ def _solve(facts: HostFacts, wanted: Wanted, matrix: Matrix) -> VersionSet | Ref
 
 
 def backend_of(host: Host, wanted: Wanted) -> str | None:
-    """The backend asked for, or the one of the host's cards; None where cards of several makers leave it open."""
+    """The backend asked for, or the one of the host's cards.
+
+    None where cards of several makers leave it open.
+    """
     if wanted.backend:
         return wanted.backend
     if not host.backends:
@@ -176,7 +187,10 @@ def _candidates(host: Host, backend: str, matrix: Matrix) -> tuple[Candidate, ..
 
 
 def _representatives(host: Host, backend: str, wanted: Wanted, matrix: Matrix) -> list[Candidate]:
-    """One candidate of those that differ by their Python only: the first that is the one asked for, or the first."""
+    """One candidate of those that differ by their Python only.
+
+    The first that is the one asked for, or the first.
+    """
     found: dict[tuple[str | None, ...], Candidate] = {}
     for candidate in _candidates(host, backend, matrix):
         key = (candidate.vllm, candidate.vllm_ascend, candidate.channel, candidate.method, candidate.image)
@@ -192,10 +206,15 @@ def _representatives(host: Host, backend: str, wanted: Wanted, matrix: Matrix) -
 
 def _pin_values(candidate: Candidate) -> dict[str, str | None]:
     return {
-        "vllm": candidate.vllm, "vllm_ascend": candidate.vllm_ascend, "torch": candidate.torch,
-        "torch_npu": candidate.torch_npu, "cann": candidate.cann, "cuda": candidate.cuda, "python": candidate.python,
+        "vllm": candidate.vllm,
+        "vllm_ascend": candidate.vllm_ascend,
+        "torch": candidate.torch,
+        "torch_npu": candidate.torch_npu,
+        "cann": candidate.cann,
+        "cuda": candidate.cuda,
+        "python": candidate.python,
         "dtk": candidate.dtk,
-    }  # fmt: skip
+    }
 
 
 def meets(value: str, wanted: str) -> bool:
@@ -331,16 +350,31 @@ def _version_set(host: Host, candidate: Candidate, links: Iterable[Link], matrix
     rows: list[Row] = [*candidate.rows, *([floor] if floor else []), *([hdk_row] if hdk_row else [])]
     is_ascend = candidate.backend == "ascend"
     return VersionSet(
-        backend=candidate.backend, arch=candidate.arch, vllm=candidate.vllm, method=candidate.method,
-        channel=candidate.channel, python=candidate.python, torch=candidate.torch, cuda=candidate.cuda,
-        driver_min=floor.driver_min if floor else None, vllm_ascend=candidate.vllm_ascend,
-        prerelease=candidate.prerelease, cann=candidate.cann, torch_npu=candidate.torch_npu,
-        triton_ascend=candidate.triton_ascend, soc=candidate.soc, dtk=candidate.dtk, rocm=candidate.rocm,
+        backend=candidate.backend,
+        arch=candidate.arch,
+        vllm=candidate.vllm,
+        method=candidate.method,
+        channel=candidate.channel,
+        python=candidate.python,
+        torch=candidate.torch,
+        cuda=candidate.cuda,
+        driver_min=floor.driver_min if floor else None,
+        vllm_ascend=candidate.vllm_ascend,
+        prerelease=candidate.prerelease,
+        cann=candidate.cann,
+        torch_npu=candidate.torch_npu,
+        triton_ascend=candidate.triton_ascend,
+        soc=candidate.soc,
+        dtk=candidate.dtk,
+        rocm=candidate.rocm,
         hdk=(hdk_of(host) or (hdk_row.paired if hdk_row else None)) if is_ascend else None,
-        soc_version=host.soc.soc_version if is_ascend and host.soc else None, image=candidate.image,
-        glibc_min=candidate.glibc if candidate.method != "container" else None, runtime_id=candidate.runtime_id,
-        warnings=tuple(links), evidence=tuple(dict.fromkeys(Evidence(r.source, r.confidence) for r in rows)),
-    )  # fmt: skip
+        soc_version=host.soc.soc_version if is_ascend and host.soc else None,
+        image=candidate.image,
+        glibc_min=candidate.glibc if candidate.method != "container" else None,
+        runtime_id=candidate.runtime_id,
+        warnings=tuple(links),
+        evidence=tuple(dict.fromkeys(Evidence(r.source, r.confidence) for r in rows)),
+    )
 
 
 # --- refusing
@@ -365,7 +399,10 @@ def _refuse(host: Host, wanted: Wanted, matrix: Matrix) -> Refusal:
 def _closest(
     host: Host, backend: str, wanted: Wanted, matrix: Matrix
 ) -> tuple[tuple[Link, ...], tuple[Link, ...], str]:
-    """The broken links of the set that comes nearest to what was asked: pins weigh most, the vLLM among them first."""
+    """The broken links of the set that comes nearest to what was asked.
+
+    Pins weigh most, the vLLM among them first.
+    """
     best: tuple[tuple[Any, ...], Candidate, list[Link], tuple[Link, ...]] | None = None
     for candidate in _representatives(host, backend, wanted, matrix):
         pins = pin_links(candidate, wanted, matrix)
