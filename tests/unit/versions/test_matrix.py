@@ -200,3 +200,9 @@ class TestRefresh:
         refresh.merge_architectures("0.2.0", text, path)
         refresh.merge_architectures("0.1.0", text, path)
         assert '"versions": ["0.1.0", "0.2.0"]' in path.read_text()
+
+
+def test_the_page_of_legal_sets_is_current() -> None:
+    writer = script("write_version_sets")
+    text = writer.PAGE.read_text(encoding="utf-8")
+    assert writer.page_with(text, writer.generated()) == text, "run scripts/write_version_sets.py"

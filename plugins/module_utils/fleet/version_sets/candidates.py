@@ -122,8 +122,9 @@ def _cuda(arch: str, matrix: Matrix) -> Iterator[Candidate]:
                         glibc_row=floor[1],
                         rows=(release, asset),
                     )
-        name = image.image.format(vllm=release.vllm)
-        yield replace(base, method="container", channel="image", image=name, rows=(*rows, image))
+        if on_index and any(w.arch == arch for w in on_index.wheels):  # no wheel, no image: arm64 began late
+            name = image.image.format(vllm=release.vllm)
+            yield replace(base, method="container", channel="image", image=name, rows=(*rows, image))
 
 
 def _cpu(arch: str, matrix: Matrix) -> Iterator[Candidate]:
