@@ -107,7 +107,7 @@ def host_table(backend: str, matrix: Matrix) -> list[str]:
 def ascend_sets(matrix: Matrix) -> list[str]:
     """The sets of vllm-ascend that are published."""
     lines = [
-        "| vllm-ascend | vLLM | CANN | torch | torch_npu | Python | HDK, published | wheel glibc, arm / x86 |",
+        "| vllm-ascend | vLLM | CANN | torch | torch_npu | Python | HDK, published | glibc, arm / x86 |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in matrix.ascend_releases:
@@ -139,7 +139,7 @@ def generated() -> str:
     matrix = load_matrix()
     parts = [
         f"From the matrix as read on {matrix.index_read}. Each row is a host with a current driver:",
-        "NVIDIA 580.159.04 with an H200, HDK 25.5.0 with a 910B3. Among the vllm-ascend releases are candidates.",
+        "NVIDIA 580.159.04 with an H200, HDK 25.5.0 with a 910B3. Candidates of vllm-ascend count.",
         "",
     ]
     for title, backend in (("NVIDIA", "cuda"), ("Ascend A2", "ascend"), ("CPU", "cpu")):
