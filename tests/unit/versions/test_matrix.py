@@ -156,9 +156,7 @@ class TestRefresh:
             file("vllm-0.33.0-cp38-abi3-manylinux_2_28_x86_64.whl", "", "<3.15,>=3.11", 1, False),
             file("vllm-0.33.0.tar.gz", "", "<3.15,>=3.11", 1, False),
             file("vllm-0.9.1-cp38-abi3-manylinux1_x86_64.whl", "", ">=3.9", 1, False),
-            file(
-                "vllm-0.8.0-cp312-cp312-manylinux_2_17_aarch64.manylinux2014_aarch64.whl", "", None, 1, False
-            ),
+            file("vllm-0.8.0-cp312-cp312-manylinux_2_17_aarch64.manylinux2014_aarch64.whl", "", None, 1, False),
             file("vllm-0.34.0rc1.tar.gz", "", None, 1, False),
             file("vllm-0.2.0.tar.gz", "", None, 1, False),
             file("vllm-0.33.1.tar.gz", "", None, 1, True),

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from .hosts import A1, A2, A3, A100, B200, DUO, H200, K100_AI, KUNPENG_FLAGS, MI300, PRO, V100, X86_FLAGS
 
-QUICK = settings(
-    max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+QUICK = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SYSTEMS = [
     ("kylin", "V10", "Tercel", "2.28", "3.7.4"),
     ("kylin", "V10", "Sword", "2.28", "3.7.9"),
@@ -44,9 +42,7 @@ def hosts(draw: st.DrawFn) -> dict[str, Any]:
     os_id, version, codename, glibc, python = draw(st.sampled_from(SYSTEMS))
     arch = draw(st.sampled_from(["aarch64", "x86_64"]))
     card = draw(st.sampled_from([None, *CARDS]))
-    flags = draw(
-        st.sampled_from([KUNPENG_FLAGS, []] if arch == "aarch64" else [X86_FLAGS, ["avx2"], ["sse2"], []])
-    )
+    flags = draw(st.sampled_from([KUNPENG_FLAGS, []] if arch == "aarch64" else [X86_FLAGS, ["avx2"], ["sse2"], []]))
     return {
         "os_id": os_id,
         "os_version": version,
@@ -57,9 +53,7 @@ def hosts(draw: st.DrawFn) -> dict[str, Any]:
         "page_size": draw(st.sampled_from([4096, 4096, 65536, None])),
         "cpu_flags": flags,
         "cards": [card] * draw(st.integers(1, 8)) if card else [],
-        "driver_version": draw(
-            st.sampled_from([None, "470.82.01", "535.104.05", "570.26", "580.159.04", "610.1"])
-        ),
+        "driver_version": draw(st.sampled_from([None, "470.82.01", "535.104.05", "570.26", "580.159.04", "610.1"])),
         "hdk_version": draw(
             st.sampled_from([None, "24.1.RC2", "25.0.RC1", "25.2.0", "25.3.RC1", "25.5.1", "26.2.RC1"])
         ),
@@ -81,9 +75,7 @@ def wishes(draw: st.DrawFn) -> dict[str, Any]:
             "backend": st.sampled_from(["cuda", "ascend", "cpu", "dcu", "rocm"]),
             "cann": st.sampled_from(["9.1.0", "8.5.1"]),
             "prereleases": st.sampled_from([True, False]),
-            "architectures": st.sampled_from(
-                [["Qwen2ForCausalLM"], ["QWenLMHeadModel"], ["DeepseekV4ForCausalLM"]]
-            ),
+            "architectures": st.sampled_from([["Qwen2ForCausalLM"], ["QWenLMHeadModel"], ["DeepseekV4ForCausalLM"]]),
         },
     )
     return draw(pins)

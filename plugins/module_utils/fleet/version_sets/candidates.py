@@ -218,9 +218,7 @@ def _ascend_release(
         soc=soc,
         rows=(release,),
     )
-    for python in _pythons(
-        release.python or (plugin.python if plugin else None), engine.python if engine else None
-    ):
+    for python in _pythons(release.python or (plugin.python if plugin else None), engine.python if engine else None):
         floor = _wheel_floor(npu, arch, python)
         if npu is not None and floor is None:
             continue  # torch_npu has no wheel for this Python or architecture
@@ -240,9 +238,7 @@ def _ascend_release(
                 glibc_row=floor[1] if floor else None,
             )
     if image:
-        yield replace(
-            base, method="container", channel="image", image=image.format(vllm_ascend=release.vllm_ascend)
-        )
+        yield replace(base, method="container", channel="image", image=image.format(vllm_ascend=release.vllm_ascend))
 
 
 def _torch_npu_on_index(torch_npu: str | None, matrix: Matrix) -> IndexRelease | None:
@@ -255,9 +251,7 @@ def _torch_npu_on_index(torch_npu: str | None, matrix: Matrix) -> IndexRelease |
 
 def _dcu(arch: str, matrix: Matrix) -> Iterator[Candidate]:
     for row in matrix.dcu_images:
-        yield Candidate(
-            "dcu", arch, row.vllm, "container", "image", dtk=row.dtk, image=row.image, rows=(row,)
-        )
+        yield Candidate("dcu", arch, row.vllm, "container", "image", dtk=row.dtk, image=row.image, rows=(row,))
 
 
 def _rocm(arch: str, matrix: Matrix) -> Iterator[Candidate]:

@@ -52,9 +52,7 @@ def _in(version: str | None, wanted: str | None) -> bool:
     text = wanted if re.match(r"[<>=!~]", wanted) else f"=={wanted}"
     try:
         spec = Requirement(f"x{text}").specifier
-        return spec.contains(version, prereleases=True) or spec.contains(
-            Version(version).public, prereleases=True
-        )
+        return spec.contains(version, prereleases=True) or spec.contains(Version(version).public, prereleases=True)
     except (InvalidRequirement, InvalidVersion):
         return False
 
@@ -105,9 +103,7 @@ def violations(
 
 def _pins(chosen: Mapping[str, Any], wishes: Mapping[str, Any]) -> list[str]:
     names = ("vllm", "vllm_ascend", "torch", "torch_npu", "cann", "cuda", "python", "dtk")
-    wrong = [
-        f"{n} {chosen[n]} where {wishes[n]} was asked for" for n in names if not _in(chosen[n], wishes.get(n))
-    ]
+    wrong = [f"{n} {chosen[n]} where {wishes[n]} was asked for" for n in names if not _in(chosen[n], wishes.get(n))]
     if wishes.get("backend") and chosen["backend"] != wishes["backend"]:
         wrong.append(f"backend {chosen['backend']}")
     if wishes.get("methods") and chosen["method"] not in wishes["methods"]:
@@ -137,15 +133,9 @@ def _system(chosen: Mapping[str, Any], facts: Mapping[str, Any], where: Path) ->
             found.append("glibc not known")
         if not glibc:
             exact = [
-                r
-                for r in rows
-                if r["codename"] and r["codename"].lower() == (facts.get("os_codename") or "").lower()
+                r for r in rows if r["codename"] and r["codename"].lower() == (facts.get("os_codename") or "").lower()
             ]
-            known = [
-                r
-                for r in exact
-                if "glibc" not in r.get("unsure", []) and r["version"].upper() == version.upper()
-            ]
+            known = [r for r in exact if "glibc" not in r.get("unsure", []) and r["version"].upper() == version.upper()]
             if known and chosen["glibc_min"] and _less(known[0]["glibc"], chosen["glibc_min"]):
                 found.append(f"glibc {known[0]['glibc']} of the system below {chosen['glibc_min']}")
     return found
@@ -170,11 +160,7 @@ def _index(project: str, version: str, where: Path) -> Document | None:
 def _wheel_glibc(row: Document | None, arch: str, python: str) -> list[str]:
     """The glibc versions for which an index has a wheel of this Python and architecture."""
     tag = "cp" + python.replace(".", "")
-    return [
-        w["glibc"]
-        for w in (row or {}).get("wheels", [])
-        if w["arch"] == arch and {tag, "abi3"} & set(w["python"])
-    ]
+    return [w["glibc"] for w in (row or {}).get("wheels", []) if w["arch"] == arch and {tag, "abi3"} & set(w["python"])]
 
 
 def _wheel(chosen: Mapping[str, Any], project: str, version: str, where: Path) -> list[str]:
@@ -208,11 +194,7 @@ def _cuda(chosen: Mapping[str, Any], facts: Mapping[str, Any], where: Path) -> l
     if chosen["method"] != "release_asset" and not any(c.startswith(f"{chosen['cuda']}.") for c in carried):
         found.append(f"torch {torch} does not carry CUDA {chosen['cuda']}")
     driver = facts.get("driver_version") or next(
-        (
-            c.get("driver")
-            for c in facts.get("cards") or []
-            if c.get("driver") and c.get("vendor") == "nvidia"
-        ),
+        (c.get("driver") for c in facts.get("cards") or [] if c.get("driver") and c.get("vendor") == "nvidia"),
         None,
     )
     minimum = {"11": 450, "12": 525, "13": 580}[chosen["cuda"].split(".")[0]]
@@ -255,9 +237,7 @@ def _ascend(chosen: Mapping[str, Any], facts: Mapping[str, Any], where: Path) ->
     found = []
     for name in ("cann", "torch", "torch_npu"):
         if row[name] != chosen[name]:
-            found.append(
-                f"{name} {chosen[name]} where the row of vllm-ascend {row['vllm_ascend']} has {row[name]}"
-            )
+            found.append(f"{name} {chosen[name]} where the row of vllm-ascend {row['vllm_ascend']} has {row[name]}")
     if chosen["vllm"] not in row["vllm"]:
         found.append(f"vLLM {chosen['vllm']} with vllm-ascend {row['vllm_ascend']}")
     chips = {c for c in map(_chip, facts.get("cards") or []) if c}

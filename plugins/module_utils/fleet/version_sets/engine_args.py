@@ -311,9 +311,7 @@ def _one_value(name: str, value: Any, option: Option) -> list[Finding]:
 
 def _choice(name: str, value: Any, option: Option, choices: tuple[Any, ...]) -> list[Finding]:
     spelled = {str(c): c for c in choices}
-    if value in choices or (
-        isinstance(value, int | str) and not isinstance(value, bool) and str(value) in spelled
-    ):
+    if value in choices or (isinstance(value, int | str) and not isinstance(value, bool) and str(value) in spelled):
         return []
     if (option.name, value) in PLUGIN_VALUES:
         return []
@@ -417,17 +415,13 @@ def diff(old: str, new: str) -> Difference:
     for card in sorted(before.computed_defaults.keys() & after.computed_defaults.keys()):
         was, now = before.computed_defaults[card], after.computed_defaults[card]
         defaults += [
-            DefaultChange(n, was[n], now[n], card)
-            for n in sorted(was.keys() & now.keys())
-            if was[n] != now[n]
+            DefaultChange(n, was[n], now[n], card) for n in sorted(was.keys() & now.keys()) if was[n] != now[n]
         ]
     return Difference(
         old=old,
         new=new,
         removed=tuple(sorted([*((name, use.get(name)) for name in gone), *negatives])),
-        added=tuple(
-            sorted(n for n, o in after.options.items() if not o.positional and before.find(n) is None)
-        ),
+        added=tuple(sorted(n for n, o in after.options.items() if not o.positional and before.find(n) is None)),
         retyped=tuple(n for n in both if before.options[n].type != after.options[n].type),
         choices_gone=tuple(choices_gone),
         defaults=tuple(defaults),
@@ -450,6 +444,5 @@ def blind(metrics: Iterable[str], version: str) -> list[tuple[str, str | None]]:
     shown = {name for metric in engine.metrics.values() for name in (*metric.shown, metric.name)}
     missing = sorted({m for m in metrics if m.startswith("vllm:") and m not in shown})
     return [
-        (m, metric_replacement(m) or metric_replacement(re.sub(r"_(total|bucket|sum|count)$", "", m)))
-        for m in missing
+        (m, metric_replacement(m) or metric_replacement(re.sub(r"_(total|bucket|sum|count)$", "", m))) for m in missing
     ]

@@ -119,8 +119,7 @@ def look_at(facts: HostFacts, matrix: Matrix) -> Host:
     codename = (facts.os_codename or "").lower()
     for row in matrix.desktop_editions:
         named = any(
-            word in codename or word in (facts.os_version or "").lower().split()
-            for word in row.desktop_codenames
+            word in codename or word in (facts.os_version or "").lower().split() for word in row.desktop_codenames
         )
         if facts.os_id and facts.os_id.lower() == row.id and (named or facts.glibc == "2.23"):
             desktop = row
@@ -129,12 +128,8 @@ def look_at(facts: HostFacts, matrix: Matrix) -> Host:
         glibc, firm = os.glibc, exact and os.firm and "glibc" not in os.unsure
     vendors = [v for v in (vendor_of(c) for c in facts.cards) if v]
     backends = tuple(dict.fromkeys(BACKEND_OF_VENDOR[v] for v in vendors))
-    socs = tuple(
-        dict.fromkeys(s for s in (find_soc(c, matrix) for c in facts.cards if vendor_of(c) == "huawei") if s)
-    )
-    return Host(
-        facts, os, exact, glibc, firm, desktop, backends, socs[0] if socs else None, socs, facts.cards
-    )
+    socs = tuple(dict.fromkeys(s for s in (find_soc(c, matrix) for c in facts.cards if vendor_of(c) == "huawei") if s))
+    return Host(facts, os, exact, glibc, firm, desktop, backends, socs[0] if socs else None, socs, facts.cards)
 
 
 def _link(
@@ -211,9 +206,7 @@ def rule_system(host: Host, _candidate: Candidate, _wanted: Wanted, _matrix: Mat
             warn=True,
         )
     elif "python" in os.unsure and facts.python is None:
-        yield _link(
-            "os-inferred", os, os.name, "a checked row", f"fields of {os.name} are inferred", warn=True
-        )
+        yield _link("os-inferred", os, os.name, "a checked row", f"fields of {os.name} are inferred", warn=True)
     if (
         os is not None
         and facts.glibc
@@ -279,10 +272,7 @@ def rule_glibc(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix
         firm = host.glibc_firm and (row is None or row.confidence != "low")
         yield replace(link, level=BROKEN if firm else WARN)
     elif at_least("2.17", need):
-        text = (
-            f"the tag of this wheel promises glibc {need} and is known to be too "
-            "low: an import has to prove it"
-        )
+        text = f"the tag of this wheel promises glibc {need} and is known to be too low: an import has to prove it"
         yield _link("glibc-tag", row, host.glibc, "more than the tag says", text, warn=True)
     for liar in matrix.wrong_tags:
         if candidate.backend == "cuda" and candidate.vllm == liar.vllm and candidate.cuda == liar.cuda:
@@ -294,9 +284,7 @@ def rule_compiler(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Mat
     if candidate.method != "source":
         return
     needs = [
-        b
-        for b in matrix.source_builds
-        if b.backend in (None, candidate.backend) and within(candidate.vllm, b.vllm)
+        b for b in matrix.source_builds if b.backend in (None, candidate.backend) and within(candidate.vllm, b.vllm)
     ]
     floors: list[tuple[str, Row]] = [(b.gcc_min, b) for b in needs if b.gcc_min]
     if candidate.backend == "ascend":
@@ -307,9 +295,7 @@ def rule_compiler(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Mat
         elif not at_least(host.os.gcc, need):
             firm = host.os_exact and host.os.firm and "gcc" not in host.os.unsure
             text = f"the build needs gcc {need}; {host.os.name} has {host.os.gcc}"
-            yield _link(
-                "compiler", row, f"gcc {host.os.gcc}", f"gcc {need}", text, firm=firm, needs_other_os=True
-            )
+            yield _link("compiler", row, f"gcc {host.os.gcc}", f"gcc {need}", text, firm=firm, needs_other_os=True)
     for build in needs:
         if build.gcc_min is None:
             text = f"a build of vLLM {candidate.vllm} needs {build.needs}"
@@ -334,9 +320,7 @@ def rule_card(host: Host, candidate: Candidate, _wanted: Wanted, _matrix: Matrix
         return
     if candidate.backend not in host.backends:
         have = ", ".join(host.backends) or "no card"
-        yield _link(
-            "card", None, have, candidate.backend, f"the host has no card for the backend {candidate.backend}"
-        )
+        yield _link("card", None, have, candidate.backend, f"the host has no card for the backend {candidate.backend}")
 
 
 def rule_cuda_driver(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) -> Iterator[Link]:
@@ -428,9 +412,7 @@ def rule_soc(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) 
     unknown = [c for c in host.cards if vendor_of(c) == "huawei" and find_soc(c, matrix) is None]
     for card in unknown:
         have = card.pci_id or card.chip or "not known"
-        yield _link(
-            "soc", None, have, "a known chip", f"no chip of the matrix is {have}", warn=bool(host.socs)
-        )
+        yield _link("soc", None, have, "a known chip", f"no chip of the matrix is {have}", warn=bool(host.socs))
     if len(host.socs) > 1:
         have = ", ".join(s.soc for s in host.socs)
         yield _link("soc-mixed", None, have, "one chip", "one set serves one chip; this host has several")
@@ -442,9 +424,7 @@ def rule_soc(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) 
         yield _link("soc", soc, soc.chip, "a supported chip", text)
         return
     if soc.vllm_ascend == "unlisted":
-        text = (
-            f"{soc.products} has a chip of a supported family ({soc.chip}) but is not on vllm-ascend's list"
-        )
+        text = f"{soc.products} has a chip of a supported family ({soc.chip}) but is not on vllm-ascend's list"
         yield _link("soc", soc, soc.chip, "a listed card", text, warn=True)
     release = package_version(candidate.vllm_ascend or "")
     since = package_version(soc.since) if soc.since else None
@@ -455,28 +435,16 @@ def rule_soc(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) 
     if scope is None:
         return
     if soc.soc not in scope.soc:
-        text = (
-            f"the {candidate.method} of vllm-ascend is built for "
-            f"{', '.join(scope.soc)} only, not for {soc.soc}"
-        )
+        text = f"the {candidate.method} of vllm-ascend is built for {', '.join(scope.soc)} only, not for {soc.soc}"
         yield _link("wheel-scope", scope, soc.soc, ", ".join(scope.soc), text)
     elif scope.since and release and release.release < (package_version(scope.since) or release).release:
         text = f"the {candidate.method.replace('_', ' ')} was seen from vllm-ascend {scope.since} on"
-        yield _link(
-            "wheel-scope", scope, candidate.vllm_ascend, scope.since, text, firm=scope.confidence != "low"
-        )
+        yield _link("wheel-scope", scope, candidate.vllm_ascend, scope.since, text, firm=scope.confidence != "low")
     elif not scope.firm:
-        text = (
-            f"what the {candidate.method.replace('_', ' ')} holds was not read; look "
-            "before the maintenance window"
-        )
+        text = f"what the {candidate.method.replace('_', ' ')} holds was not read; look before the maintenance window"
         yield _link("wheel-scope", scope, candidate.vllm_ascend, "a checked index", text, warn=True)
     for card in host.cards:
-        named = (
-            find_soc(replace(card, pci_id=None), matrix)
-            if vendor_of(card) == "huawei" and card.chip
-            else None
-        )
+        named = find_soc(replace(card, pci_id=None), matrix) if vendor_of(card) == "huawei" and card.chip else None
         if named and named.chip != soc.chip and len(host.socs) == 1:
             text = f"the PCI id says {soc.chip}, the name {card.chip}; the PCI id counts"
             yield _link("soc-name", soc, card.chip, soc.chip, text, warn=True)
@@ -555,16 +523,13 @@ def rule_hdk(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) 
             warn=True,
         )
     elif answer == "unlisted":
-        yield _link(
-            "hdk", row, hdk, need, f"HDK {hdk} is not on the list of CANN {candidate.cann}", warn=True
-        )
+        yield _link("hdk", row, hdk, need, f"HDK {hdk} is not on the list of CANN {candidate.cann}", warn=True)
     minimum = _driver_minimum(host, candidate, matrix)
     if minimum is not None:
         have, floor = vendor_version(hdk), vendor_version(minimum.driver_min)
         if have and floor and have < floor:
             text = (
-                f"{minimum.card} on this system needs driver {minimum.driver_min} and "
-                f"firmware {minimum.firmware_min}"
+                f"{minimum.card} on this system needs driver {minimum.driver_min} and firmware {minimum.firmware_min}"
             )
             yield _link("hdk-system", minimum, hdk, minimum.driver_min, text, move=move)
 
@@ -614,11 +579,7 @@ def rule_ascend_system(host: Host, candidate: Candidate, _wanted: Wanted, matrix
     if candidate.backend != "ascend" or host.soc is None or host.os is None:
         return
     mine = [r for r in matrix.os_cards if r.arch == candidate.arch and _ascend_name(host.os, r.os)]
-    served = [
-        v
-        for v in matrix.vendor_os
-        if v.arch == candidate.arch and any(_vendor_name(host.os, o) for o in v.os)
-    ]
+    served = [v for v in matrix.vendor_os if v.arch == candidate.arch and any(_vendor_name(host.os, o) for o in v.os)]
     soc = host.soc.soc
     if not any(soc in r.soc or soc.removesuffix("-pro") in r.soc for r in mine) and not any(
         soc in v.soc for v in served
@@ -671,9 +632,7 @@ def rule_release(_host: Host, candidate: Candidate, wanted: Wanted, matrix: Matr
         text = f"vllm-ascend {candidate.vllm_ascend} is a release candidate"
         move = Move("pin", "prereleases", "no", "yes", 1, 2.0, (("prereleases", True),))
         refuse = wanted.prereleases is False
-        yield _link(
-            "prerelease", release, candidate.vllm_ascend, "a release", text, warn=not refuse, move=move
-        )
+        yield _link("prerelease", release, candidate.vllm_ascend, "a release", text, warn=not refuse, move=move)
     npu = candidate.torch_npu
     if npu and candidate.method != "container" and matrix.on_index("torch-npu", npu) is None:
         text = f"torch_npu {npu} is on no package index: take it from the vendor, or from the image"
@@ -722,9 +681,7 @@ def rule_dcu(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) 
             text = f"{card.chip or 'this card'} is not in the matrix"
             yield _link("dcu-card", row, card.chip or "not known", "a known card", text, warn=True)
         elif known.note:
-            yield _link(
-                "dcu-card", known, known.card, "a card that was seen with the image", known.note, warn=True
-            )
+            yield _link("dcu-card", known, known.card, "a card that was seen with the image", known.note, warn=True)
 
 
 def rule_rocm(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) -> Iterator[Link]:
@@ -744,9 +701,7 @@ def rule_cpu(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) 
     if candidate.backend != "cpu":
         return
     if not flags:
-        yield _link(
-            "cpu-flags", None, "not known", "the CPU's flags", "the CPU's flags were not read", warn=True
-        )
+        yield _link("cpu-flags", None, "not known", "the CPU's flags", "the CPU's flags were not read", warn=True)
         return
     for row in matrix.cpu_flags:
         if row.arch != candidate.arch:
@@ -823,15 +778,11 @@ SYSTEM_RULES: tuple[Rule, ...] = (
 def _what(candidate: Candidate) -> str:
     if candidate.vllm_ascend:
         return f"vllm-ascend {candidate.vllm_ascend} (vLLM {candidate.vllm})"
-    return f"vLLM {candidate.vllm}" + (
-        f" ({candidate.channel})" if candidate.channel not in ("vllm", "image") else ""
-    )
+    return f"vLLM {candidate.vllm}" + (f" ({candidate.channel})" if candidate.channel not in ("vllm", "image") else "")
 
 
 def _system(host: Host) -> str:
-    return (
-        host.os.name if host.os else f"{host.facts.os_id or 'unknown'} {host.facts.os_version or ''}".strip()
-    )
+    return host.os.name if host.os else f"{host.facts.os_id or 'unknown'} {host.facts.os_version or ''}".strip()
 
 
 def _is_system(host: Host, name: str) -> bool:

@@ -45,13 +45,9 @@ def supported_by_vllm(architecture: str, vllm: str, matrix: Matrix) -> ModelSupp
     if served is None:
         close = tuple(difflib.get_close_matches(architecture, record.architectures, n=3, cutoff=0.7))
         if dropped is not None:
-            reason = (
-                f"{architecture} is in no recorded registry, but vLLM names {dropped} as its last version"
-            )
+            reason = f"{architecture} is in no recorded registry, but vLLM names {dropped} as its last version"
             return ModelSupport(UNCERTAIN, reason, record.source, "medium")
-        reason = (
-            f"{architecture} is in the registry of no recorded vLLM; the Transformers backend may serve it"
-        )
+        reason = f"{architecture} is in the registry of no recorded vLLM; the Transformers backend may serve it"
         return ModelSupport(UNCERTAIN, reason, record.source, "low", close)
     if vllm in record.versions:
         if vllm in served:
@@ -64,9 +60,7 @@ def supported_by_vllm(architecture: str, vllm: str, matrix: Matrix) -> ModelSupp
     around = before[-1:] + after[:1]
     answers = [v in served for v in around]
     if before and after and all(answers):
-        return ModelSupport(
-            SUPPORTED, f"in the registries around, {' and '.join(around)}", record.source, "medium"
-        )
+        return ModelSupport(SUPPORTED, f"in the registries around, {' and '.join(around)}", record.source, "medium")
     if before and after and not any(answers):
         reason = f"not in the registries around, {' and '.join(around)}; in {_span(served)}"
         return ModelSupport(UNSUPPORTED, reason, record.source, "medium")
@@ -89,9 +83,7 @@ def supported_by_vllm_ascend(architecture: str, vllm_ascend: str, soc: str, matr
     base = [v for v in recorded if version is not None and Version(v).release <= version.release]
     soc = soc.removesuffix("-pro")
     if not base:
-        return ModelSupport(
-            UNCERTAIN, f"no list of models is recorded for vllm-ascend {vllm_ascend}", "", "low"
-        )
+        return ModelSupport(UNCERTAIN, f"no list of models is recorded for vllm-ascend {vllm_ascend}", "", "low")
     rows = [r for r in matrix.ascend_models if r.architecture == architecture and r.vllm_ascend == base[-1]]
     row = next((r for r in rows if soc in r.soc), None)
     if row is None:
@@ -104,9 +96,7 @@ def supported_by_vllm_ascend(architecture: str, vllm_ascend: str, soc: str, matr
         reason = f"vllm-ascend's list of {base[-1]} says that {architecture} is not supported"
         return ModelSupport(UNSUPPORTED, reason, row.source, row.confidence)
     if row.level == "supported":
-        return ModelSupport(
-            SUPPORTED, f"on vllm-ascend's list of {base[-1]} for {soc}", row.source, row.confidence
-        )
+        return ModelSupport(SUPPORTED, f"on vllm-ascend's list of {base[-1]} for {soc}", row.source, row.confidence)
     reason = f"vllm-ascend's list of {base[-1]} calls {architecture} {row.level} on {soc}"
     return ModelSupport(UNCERTAIN, reason, row.source, row.confidence)
 

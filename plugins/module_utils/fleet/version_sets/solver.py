@@ -92,9 +92,7 @@ class VersionSet:
 
     def as_dict(self) -> dict[str, Any]:
         """The set as plain values, for JSON."""
-        plain = {
-            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("warnings", "evidence")
-        }
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("warnings", "evidence")}
         plain["warnings"] = [_plain_link(link) for link in self.warnings]
         plain["evidence"] = [{"source": e.source, "confidence": e.confidence} for e in self.evidence]
         return plain
@@ -253,9 +251,7 @@ def pin_links(candidate: Candidate, wanted: Wanted, matrix: Matrix) -> list[Link
             (("methods", (*wanted.methods, candidate.method)),),
         )
         text = f"the set is installed by {candidate.method}, which is not allowed"
-        links.append(
-            Link("pin-method", BROKEN, order, candidate.method, text, "what was asked for", "high", move)
-        )
+        links.append(Link("pin-method", BROKEN, order, candidate.method, text, "what was asked for", "high", move))
     return links
 
 
@@ -307,9 +303,7 @@ def _preference(host: Host, candidate: Candidate) -> tuple[Any, ...]:
 
     A CANN that is installed already decides between sets that are otherwise alike.
     """
-    installed = candidate.cann is not None and candidate.cann.lower() in (
-        v.lower() for v in host.facts.cann_versions
-    )
+    installed = candidate.cann is not None and candidate.cann.lower() in (v.lower() for v in host.facts.cann_versions)
     first, second = _own_preference(candidate)
     return (*first, not installed, *second)
 
@@ -482,9 +476,7 @@ def _ways(
             for n in ("vllm_ascend", "torch_npu", "cann", "cuda", "dtk")
             if getattr(wanted, n) and not _belongs(n, backend)
         ]
-        moves.append(
-            Move("pin", "backend", asked or "open", backend, 1, BACKEND_COST if asked else 1.0, tuple(gone))
-        )
+        moves.append(Move("pin", "backend", asked or "open", backend, 1, BACKEND_COST if asked else 1.0, tuple(gone)))
         wanted = replace(wanted, **dict(gone))  # type: ignore[arg-type]
     for link in pin_links(candidate, wanted, matrix):
         if link.move is None:
@@ -520,9 +512,7 @@ def _one_each(moves: list[Move]) -> list[Move]:
     return list(kept.values())
 
 
-def _other_os(
-    host: Host, facts: HostFacts, candidate: Candidate, wanted: Wanted, matrix: Matrix
-) -> Move | None:
+def _other_os(host: Host, facts: HostFacts, candidate: Candidate, wanted: Wanted, matrix: Matrix) -> Move | None:
     """The nearest system on which a set is legal: a newer release of the same one before another."""
     mine = (facts.os_id or "").lower()
     best: tuple[tuple[Any, ...], Move] | None = None
@@ -546,9 +536,7 @@ _OS_FIELDS = ("os_id", "os_version", "os_codename", "glibc", "python")
 
 
 def _with_os(facts: HostFacts, os: OsRow) -> HostFacts:
-    return replace(
-        facts, os_id=os.id, os_version=os.version, os_codename=os.codename, glibc=os.glibc, python=os.python
-    )
+    return replace(facts, os_id=os.id, os_version=os.version, os_codename=os.codename, glibc=os.glibc, python=os.python)
 
 
 def apply(facts: HostFacts, wanted: Wanted, moves: Iterable[Move]) -> tuple[HostFacts, Wanted]:
