@@ -459,7 +459,7 @@ class TestContract:
         costs = [n.cost for n in answer.nearest]
         assert costs == sorted(costs)
         assert moved(answer.nearest[0]) == {"vllm": "0.19.1"}
-        assert answer.nearest[0].moves[0].steps == 1
+        assert answer.nearest[0].moves[0].steps == 3  # 0.20.1 and 0.20.0 lie between
 
     def test_answers_are_plain_values(self) -> None:
         import json
