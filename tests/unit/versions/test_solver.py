@@ -377,6 +377,13 @@ class TestUncertainRowsWarn:
         assert "driver-repository" in codes(chosen)
         assert "driver-repository" not in codes(legal(ubuntu(cards=[A100], driver_version="580.159.04")))
 
+    def test_torch_of_the_package_index_is_a_cpu_build_on_kunpeng(self) -> None:
+        facts = openeuler(cards=[A100], driver_version="580.159.04")
+        assert "torch-index" in codes(legal(facts, vllm="0.19.1"))
+        assert "torch-index" not in codes(legal(facts, vllm="0.33.0"))
+        x86 = ubuntu(cards=[A100], driver_version="580.159.04")
+        assert "torch-index" not in codes(legal(x86, vllm="0.19.1"))
+
     def test_end_of_life_driver_branches(self) -> None:
         assert "driver-end-of-life" in codes(legal(ubuntu(cards=[A100], driver_version="535.104.05"), vllm="0.19.1"))
 

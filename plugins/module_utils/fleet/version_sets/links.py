@@ -14,7 +14,7 @@ from . import models
 from .candidates import Candidate
 from .compare import at_least, matches_vendor, numbers, package_version, vendor_version, within
 from .facts import BACKEND_OF_VENDOR, Card, HostFacts, Wanted, vendor_of
-from .matrix import CannHdk, CudaCard, Matrix, OsDriverMinimum, OsRow, Row, SocRow
+from .matrix import CannHdk, CudaCard, Matrix, OsDriverMinimum, OsRow, Row, SocRow, torch_cuda_of
 
 BROKEN, WARN = "broken", "warn"
 HERE = "rule of this project"
@@ -370,6 +370,20 @@ def rule_cuda_driver(host: Host, candidate: Candidate, _wanted: Wanted, matrix: 
 def _driver_move(driver: str | None, install: str) -> Move:
     fields: tuple[tuple[str, object], ...] = (("driver_version", install),)
     return Move("host", "driver", driver or "none", install, 1, 3.0, fields)
+
+
+def rule_torch_index(_host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) -> Iterator[Link]:
+    """The torch wheel of the package index has CUDA on this architecture; otherwise pip installs a CPU build."""
+    if candidate.backend != "cuda" or candidate.method != "wheel" or candidate.torch is None:
+        return
+    row = torch_cuda_of(matrix, candidate.torch)
+    if row is not None and candidate.arch not in row.index_arch:
+        text = (
+            f"torch {candidate.torch} for {candidate.arch} has no CUDA on the package index; "
+            "take it from PyTorch's own index for this CUDA, and prove it with torch.version.cuda"
+        )
+        have = "a CPU build on the package index"
+        yield _link("torch-index", row, have, f"CUDA {candidate.cuda}", text, warn=True)
 
 
 def capability_of(host: Host, matrix: Matrix) -> list[CudaCard]:
@@ -751,6 +765,7 @@ RULES: tuple[Rule, ...] = (
     rule_python,
     rule_card,
     rule_cuda_driver,
+    rule_torch_index,
     rule_capability,
     rule_soc,
     rule_hdk,

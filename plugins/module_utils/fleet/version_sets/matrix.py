@@ -142,10 +142,11 @@ class IndexRelease(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class TorchCuda(Row):
-    """The CUDA runtime inside a torch wheel of the package index."""
+    """The CUDA runtime inside a torch wheel of the package index, and the architectures whose wheel has one."""
 
     torch: str
     cuda: str
+    index_arch: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
