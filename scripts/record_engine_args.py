@@ -72,9 +72,7 @@ def _prepare_import(root: Path, version: str, scratch: Path) -> None:
     """Make vLLM see itself as a CPU build: it decides so by the version of the distribution called vllm."""
     info = scratch / f"vllm-{version}+cpu.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n", encoding="utf-8"
-    )
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n", encoding="utf-8")
     sys.path[:0] = [str(scratch), str(root)]
     os.environ.update(
         VLLM_TARGET_DEVICE="cpu",
@@ -149,9 +147,7 @@ def _value_kind(convert: Any) -> str:
 def _option(action: argparse.Action, names: list[str], is_deprecated: bool) -> dict[str, Any]:
     """One option. names: every string that the parser takes for it, also those that its help hides."""
     long_names = [s for s in names if s.startswith("--")]
-    is_switch = (
-        isinstance(action, argparse.BooleanOptionalAction) or type(action).__name__ == "EnableDisableAction"
-    )
+    is_switch = isinstance(action, argparse.BooleanOptionalAction) or type(action).__name__ == "EnableDisableAction"
     off = getattr(action, "negative_option_strings", {s for s in long_names if s.startswith("--no-")})
     negatives = [s for s in long_names if s in off] if is_switch else []
     positive = [s for s in action.option_strings if s.startswith("--") and s not in negatives]
@@ -242,13 +238,7 @@ def _computed_defaults() -> dict[str, dict[str, Any]]:
 
 def _metric_kind(call: ast.Call) -> str:
     callee = call.func
-    name = (
-        callee.attr
-        if isinstance(callee, ast.Attribute)
-        else callee.id
-        if isinstance(callee, ast.Name)
-        else ""
-    )
+    name = callee.attr if isinstance(callee, ast.Attribute) else callee.id if isinstance(callee, ast.Name) else ""
     for kind in ("counter", "gauge", "histogram", "summary"):
         if kind in name.lower():
             return kind
@@ -276,9 +266,7 @@ def _metrics(root: Path) -> list[dict[str, Any]]:
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or _metric_kind(node) == "unknown":
                 continue
-            value = next(
-                (k.value for k in node.keywords if k.arg == "name"), node.args[0] if node.args else None
-            )
+            value = next((k.value for k in node.keywords if k.arg == "name"), node.args[0] if node.args else None)
             name = (
                 str(value.value)
                 if isinstance(value, ast.Constant)
@@ -310,9 +298,7 @@ def main() -> int:
     cli = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     cli.add_argument("--path", type=Path, help="an unpacked wheel or sdist; default: what is installed")
     cli.add_argument("--out", type=Path, default=DEFAULT_OUT, help="data folder to write below")
-    cli.add_argument(
-        "--origin", default=None, help="what the tree is, for the record, e.g. 'vllm 0.33.0 sdist'"
-    )
+    cli.add_argument("--origin", default=None, help="what the tree is, for the record, e.g. 'vllm 0.33.0 sdist'")
     args = cli.parse_args()
     root, version = _python_root(args.path)
     with tempfile.TemporaryDirectory() as scratch:

