@@ -175,7 +175,12 @@ class Fleet:
         self.runs += 1
         private = self.directory / f"run-{self.runs}"
         private.mkdir()
-        variables = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PATH": os.environ["PATH"]} | (env or {})
+        variables = {
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            # The runner sets this for its own callback, and with it overrides ansible.cfg.
+            "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "plugins" / "callback"),
+            "PATH": os.environ["PATH"],
+        } | (env or {})
         runner = ansible_runner.run(
             private_data_dir=str(private), project_dir=str(ROOT), playbook=playbook, inventory=str(self.inventory),
             cmdline=" ".join(arguments) or None, envvars=variables, quiet=True, timeout=1500,
