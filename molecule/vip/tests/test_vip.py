@@ -50,7 +50,7 @@ def state(one) -> str:
 
 
 def exactly_one(hosts, seconds: float = 15) -> str:
-    """The one holder, once it has been the same for six looks: for good, not for a moment. While it moves, none is fine."""
+    """The one holder, once it is the same for six looks: for good, not for a moment. While it moves, none is fine."""
     looks: list[list[str]] = []
 
     def settled() -> bool:
