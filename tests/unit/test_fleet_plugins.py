@@ -71,7 +71,7 @@ class Site:
             env=self.environment(),
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=150,
             check=False,
         )
 
