@@ -18,6 +18,7 @@ from sandbox.system import run
 PROGRAMS = {
     "systemd-nspawn": "systemd-container",
     "mmdebstrap": "mmdebstrap",
+    "rsync": "rsync",
     "ip": "iproute2",
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",

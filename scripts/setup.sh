@@ -71,4 +71,4 @@ if [ "$(cat .venv/.complete 2>/dev/null)" != "$(digest)" ]; then
     die "the Python packages cannot be installed" "the line above names the package; check that the index is reachable, then run it again"
   digest >.venv/.complete
 fi
-say "Python environment: ready ($(.venv/bin/ansible --version | head -1))"
+say "Python environment: ready ($(.venv/bin/python -c 'import ansible.release as r; print("ansible-core", r.__version__)'))"

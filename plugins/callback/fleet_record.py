@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible import context
+from ansible.errors import AnsibleError
 from ansible.plugins.callback import CallbackBase
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
@@ -72,7 +73,11 @@ class CallbackModule(CallbackBase):
             return
         manager = play.get_variable_manager()
         hosts = manager._inventory.get_hosts() if manager is not None and manager._inventory is not None else []
-        override = manager.get_vars(host=hosts[0], include_hostvars=False).get("fleet_state_dir") if hosts else None
+        try:
+            override = manager.get_vars(host=hosts[0], include_hostvars=False).get("fleet_state_dir") if hosts else None
+        except AnsibleError:
+            # Variables that cannot be read end the run, and Ansible says why.
+            return
         if isinstance(override, str) and "{{" not in override:
             self._guard(self.record.move, state_root(self.sources, override))
 

@@ -11,19 +11,20 @@ options:
   _terms:
     description:
       - C(endpoints), a list of what clients can ask, each with C(service), C(model) and C(url).
-      - C(roll), the batch sizes for C(serial) of plays that change engines.
+      - C(engines_down), the pattern of engine hosts where no engine runs, and C(engines_up), that of the others.
+      - C(roll), the batch sizes for C(serial) of plays that change engines that serve.
       - C(table), the plan as lines of text.
       - C(status), what runs of it by the facts of this run, as lines of text.
     required: true
 """
 EXAMPLES = r"""
 - name: Engines, so that every service keeps serving
-  hosts: fleet_engine
+  hosts: "{{ lookup('fleet_plan', 'engines_up') }}"
   serial: "{{ lookup('fleet_plan', 'roll') }}"
 """
 RETURN = r"""
 _raw:
-  description: The view. Without a plan the lists are empty, and C(roll) is everything at once.
+  description: The view. Without a plan the lists are empty, and patterns match no host.
   type: list
 """
 
@@ -37,7 +38,9 @@ from ansible.plugins.lookup import LookupBase
 sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
 
 from fleet.state import plan_root, read_facts, read_json, state_root  # the core is no Ansible package on the controller
-from fleet.views import endpoints, roll, status, table
+from fleet.views import endpoints, engines_down, engines_up, roll, status, table
+
+VIEWS = "endpoints, engines_down, engines_up, roll, status or table"
 
 
 class LookupModule(LookupBase):
@@ -47,7 +50,7 @@ class LookupModule(LookupBase):
         """Raises AnsibleError for an unknown view."""
         known = variables or {}
         if len(terms) != 1 or kwargs:
-            raise AnsibleError("fleet_plan takes one argument, the name of a view: endpoints, roll, status or table")
+            raise AnsibleError(f"fleet_plan takes one argument, the name of a view: {VIEWS}")
         root = state_root(known.get("ansible_inventory_sources") or (), self._override(known))
         plan = read_json(plan_root(root, bool(known.get("ansible_check_mode"))) / "plan.json")
         match str(terms[0]):
@@ -60,10 +63,12 @@ class LookupModule(LookupBase):
                 facts = {host: (hostvars.raw_get(host).get("ansible_facts") or {}).get("fleet") for host in hostvars}
                 return [status(plan, facts) if plan else []]
             case "roll":
+                return [roll(plan)]
+            case "engines_down" | "engines_up":
                 hosts = plan["hosts"] if plan else {}
                 recorded = {host: found["facts"] for host in hosts if (found := read_facts(root, host))}
-                return [roll(plan, recorded)]
-        raise AnsibleError(f"fleet_plan has no view named {terms[0]}: endpoints, roll, status or table")
+                return [(engines_down if terms[0] == "engines_down" else engines_up)(plan, recorded)]
+        raise AnsibleError(f"fleet_plan has no view named {terms[0]}: {VIEWS}")
 
     def _override(self, known: dict[str, Any]) -> str | None:
         """``fleet_state_dir``. A play's own keywords see no host's variables, so any host of the inventory is asked."""

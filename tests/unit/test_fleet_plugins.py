@@ -27,7 +27,7 @@ class Site:
         model = root / "model"
         model.mkdir()
         (model / "config.json").write_text("{}")
-        (model / "model.safetensors").write_bytes(b"x" * 4096)
+        (model / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}" + b"x" * 4096)
         self.variables: dict[str, Any] = json.loads(json.dumps(VARIABLES))
         artifacts = self.variables["fleet_models"]["tiny-chat"]["versions"]["2026.01"]["artifacts"]
         artifacts["default"]["source"] = f"file://{model}"

@@ -57,6 +57,8 @@ CASES |= {
     "GW-009": lambda c: c.groups.update(gateways=["gateway-1"]),
     "GW-010": lambda c: c.gateway.update(metrics_port=80),
     "GW-011": lambda c: c.gateway.update(vips=["fd00::100/64"]),
+    "GW-014": lambda c: c.gateway.update(vips=["10.77.0.255/24"]),
+    "GW-015": lambda c: c.gateway.update(vips=["10.77.0.100/16"]),
     "MOD-001": lambda c: c.artifact.update(source="modelscope://Qwen/Qwen2.5-72B@v1"),
     "MOD-002": lambda c: c.seen.update({SOURCE: ModelSeen(exists=False, has_config=False)}),
     "MOD-003": lambda c: c.seen.update({SOURCE: ModelSeen(exists=True, weight_files=1, pointers=("a.safetensors",))}),
@@ -64,6 +66,9 @@ CASES |= {
     "MOD-005": lambda c: c.artifact.update(source="models/tiny"),
     "MOD-006": lambda c: c.seen.update({SOURCE: ModelSeen(exists=True, weight_files=1, has_config=False)}),
     "MOD-007": lambda c: c.artifact.update(manifest="abc"),
+    "MOD-008": lambda c: c.seen.update(
+        {SOURCE: ModelSeen(True, weight_files=1, damaged=(("a.safetensors", "is cut"),))}
+    ),
     "HOST-001": lambda c: c.facts.pop("engine-2"),
     "HOST-003": lambda c: c.facts["engine-1"].update(arch="riscv64"),
     "HOST-004": lambda c: c.facts["engine-1"].update(glibc="2.17"),
@@ -151,6 +156,24 @@ def gateway_port_taken(c: Case) -> None:
 @case("HOST-008")
 def old_facts(c: Case) -> None:
     c.age_seconds = 3 * 86400
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("dtype", "float33", "float32"),
+        ("max_num_seqs", "eight", "max-num-seqs"),
+        ("max_num_seqs", -8, "at least 1"),
+        ("kv_cache_memory_bytes", 0, "at least 1"),
+        ("enforce_eager", 7, "enforce-eager"),
+    ],
+)
+def test_values_that_vllm_refuses(option: str, value: object, words: str) -> None:
+    c = Case()
+    c.deployment["engine"][option] = value
+    found = c.problems()
+    assert {p.code for p in found} == {"SVC-016"}, render(found)
+    assert words in render(found)
 
 
 def test_the_sample_has_no_problem() -> None:

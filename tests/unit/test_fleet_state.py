@@ -133,6 +133,15 @@ def test_pointer_and_missing_shard(tmp_path: Path) -> None:
     assert not seen.has_config
 
 
+def test_files_that_are_not_whole(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{")
+    header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"1234")
+    damaged = dict(look(str(tmp_path)).damaged)
+    assert sorted(damaged) == ["config.json", "model.safetensors"]
+    assert "cut off" in damaged["model.safetensors"]
+
+
 def test_no_model(tmp_path: Path) -> None:
     assert not look(str(tmp_path / "none")).exists
     assert look(str(tmp_path)).weight_files == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.views import endpoints, roll, status, table
+from fleet.views import NO_HOST, endpoints, engines_down, engines_up, roll, status, table
 from fleet_samples import Case
 
 ACTIVE = {"engine_units": [{"unit": "vllm-engine@chat-0.service", "active": "active"}]}
@@ -37,16 +37,28 @@ def test_table_has_a_line_for_each_thing_on_a_host() -> None:
 
 
 def test_a_fleet_that_serves_nothing_starts_at_once() -> None:
-    assert roll(None, {}) == ["100%"]
-    assert roll(data(Case()), {"engine-1": {}, "engine-2": DEAD}) == ["100%"]
+    facts = {"engine-1": {}, "engine-2": DEAD}
+    assert engines_down(data(Case()), facts) == "engine-1:engine-2:&fleet_ready"
+    assert engines_up(data(Case()), facts) == NO_HOST
+
+
+def test_what_is_down_comes_before_anything_that_serves_stops() -> None:
+    facts = {"engine-1": ACTIVE, "engine-2": DEAD}
+    assert engines_down(data(Case()), facts) == "engine-2:&fleet_ready"
+    assert engines_up(data(Case()), facts) == "engine-1:&fleet_ready"
+
+
+def test_without_a_plan_no_host_matches() -> None:
+    assert engines_down(None, {}) == engines_up(None, {}) == NO_HOST
+    assert roll(None) == [1, 1]
 
 
 def test_a_serving_fleet_changes_one_host_then_a_quarter_of_its_smallest_service() -> None:
     c = Case()
-    assert roll(data(c), {"engine-1": ACTIVE}) == [1, 1]
+    assert roll(data(c)) == [1, 1]
     for number in range(10):
         c.add_host(f"e{number}", f"10.77.0.{30 + number}", "cpu_hosts")
-    assert roll(data(c), {"engine-1": ACTIVE}) == [1, 3]
+    assert roll(data(c)) == [1, 3]
     c.groups["few"] = ["e0", "e1"]
     c.variables["fleet_services"]["small"] = {
         **c.service,
@@ -54,7 +66,7 @@ def test_a_serving_fleet_changes_one_host_then_a_quarter_of_its_smallest_service
         "port": 9000,
         "deployments": [{"group": "few"}],
     }
-    assert roll(data(c), {"engine-1": ACTIVE}) == [1, 1]
+    assert roll(data(c)) == [1, 1]
 
 
 def test_status_names_what_is_missing() -> None:

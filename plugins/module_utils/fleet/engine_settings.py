@@ -16,6 +16,7 @@ from typing import Any
 from .contract import Deployment, Service
 from .facts import HostFacts
 from .problems import SECRET_NAME, Problem, hints, path_of, problem
+from .version_sets import engine_args
 from .versions import Matrix
 
 #: Options that the plan writes, and where an operator says it instead.
@@ -75,6 +76,9 @@ REFUSED_ON_CPU: dict[str, tuple[str, str, str, str, str]] = {
     ),
 }
 
+#: Counts and sizes: vLLM's parser takes any whole number, its configuration only these.
+POSITIVE_OPTIONS = frozenset({"max-num-seqs", "max-num-batched-tokens", "kv-cache-memory-bytes", "block-size"})
+
 #: What loading takes besides reading the weights, seconds: three times the slowest start seen (300 s for a model of a
 #: few megabytes on a busy two-core machine; the time goes into imports of three processes).
 START_BASE_SECONDS = 900
@@ -111,9 +115,41 @@ def check_engine(prefix: tuple[str | int, ...], engine: Mapping[str, Any], vllm:
         elif options and option not in options:
             usable = [o.replace("-", "_") for o in options if o not in OWNED_OPTIONS and not SECRET_NAME.search(o)]
             found.append(problem("SVC-014", path, value, vllm=vllm, **_engine_hint(name, usable)))
-        elif isinstance(value, Mapping):
-            found += _nested_secrets((*prefix, "engine", name), value)
+        else:
+            if isinstance(value, Mapping):
+                found += _nested_secrets((*prefix, "engine", name), value)
+            if option not in REFUSED_ON_CPU:
+                found += _check_value(path, name, option, value, vllm)
     return found
+
+
+def _check_value(path: str, name: str, option: str, value: Any, vllm: str) -> list[Problem]:
+    """Values that the parser of ``vllm serve`` itself refuses, where this version's options are recorded with types."""
+    if vllm not in engine_args.recorded_versions():
+        return []
+    found = []
+    for finding in engine_args.check({name: value}, vllm):
+        if finding.code in (engine_args.TYPE, engine_args.CHOICE):
+            near = finding.nearest
+            instead, instead_zh = (f"write {near}", f"请写成 {near}") if near else ("correct it", "请更正")
+            found.append(_refused(path, value, vllm, (finding.text, finding.text), (instead, instead_zh)))
+    if option in POSITIVE_OPTIONS and isinstance(value, int) and not isinstance(value, bool) and value < 1:
+        reason = (f"{option} must be at least 1", f"{option} 至少为 1")
+        found.append(_refused(path, value, vllm, reason, ("write a positive number", "请写正数")))
+    return found
+
+
+def _refused(path: str, value: Any, vllm: str, reason: tuple[str, str], instead: tuple[str, str]) -> Problem:
+    return problem(
+        "SVC-016",
+        path,
+        value,
+        vllm=vllm,
+        reason=reason[0],
+        reason_zh=reason[1],
+        instead=instead[0],
+        instead_zh=instead[1],
+    )
 
 
 def _engine_hint(name: str, usable: list[str]) -> dict[str, str]:
@@ -168,18 +204,7 @@ def check_on_cpu(
         option, path = dashed(name), path_of((*prefix, "engine", name))
         if option in REFUSED_ON_CPU and re.fullmatch(REFUSED_ON_CPU[option][0], str(value).lower()):
             _, reason, reason_zh, instead, instead_zh = REFUSED_ON_CPU[option]
-            found.append(
-                problem(
-                    "SVC-016",
-                    path,
-                    value,
-                    vllm=vllm,
-                    reason=reason,
-                    reason_zh=reason_zh,
-                    instead=instead,
-                    instead_zh=instead_zh,
-                )
-            )
+            found.append(_refused(path, value, vllm, (reason, reason_zh), (instead, instead_zh)))
         if option == "dtype" and str(value).lower() in ("bfloat16", "bf16"):
             flags = BF16_FLAGS.get(facts.arch, ())
             if not facts.cpu_flags.intersection(flags):

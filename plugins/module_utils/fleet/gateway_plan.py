@@ -62,6 +62,9 @@ def vip(
         if found is None and not elsewhere:
             path = path_of(("fleet_gateway", "vips", position))
             problems.append(problem("GW-012", path, text, host=host, found=facts.addresses_text()))
+        if found is not None:
+            path = path_of(("fleet_gateway", "vips", position))
+            problems += _check_prefix(path, text, address, host, found, facts)
         interface = interface or found
     if interface is None:
         return None, problems
@@ -76,3 +79,17 @@ def vip(
         check_port=contract.check_port,
     )
     return Vip(interface, [instance]), problems
+
+
+def _check_prefix(
+    path: str, text: str, address: ipaddress.IPv4Interface, host: str, interface: str, facts: HostFacts
+) -> list[Problem]:
+    """A virtual address in a network of another size than its interface's would change the host's routes."""
+    for known in facts.interfaces[interface]:
+        own = ipaddress.ip_interface(known)
+        if own.ip in address.network:
+            if own.network == address.network:
+                return []
+            example = f"{address.ip}/{own.network.prefixlen}"
+            return [problem("GW-015", path, text, interface=interface, host=host, address=known, example=example)]
+    return []

@@ -42,7 +42,8 @@ class SecretState:
 
 @dataclass(frozen=True)
 class ModelSeen:
-    """What the controller saw at a model's source. ``weight_bytes`` is the size of all weight files together."""
+    """What the controller saw at a model's source. ``weight_bytes`` is the size of all weight files together,
+    ``damaged`` names files with what is wrong with each."""
 
     exists: bool
     weight_bytes: int = 0
@@ -50,6 +51,7 @@ class ModelSeen:
     has_config: bool = True
     pointers: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    damaged: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

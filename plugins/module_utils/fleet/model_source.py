@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from .inventory import ModelSeen
+from .target.models import safetensors_fault
 
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth")
 LFS_MAGIC = b"version https://git-lfs"
@@ -33,7 +35,24 @@ def look(directory: str) -> ModelSeen:
         has_config=sizes.get("config.json", 0) > 0,
         pointers=pointers,
         missing=tuple(sorted(name for name in _listed(root) if not sizes.get(name))),
+        damaged=tuple(_damaged(root, {name: size for name, size in sizes.items() if name not in pointers})),
     )
+
+
+def _damaged(root: Path, sizes: dict[str, int]) -> Iterator[tuple[str, str]]:
+    """Files that are there and not whole, with what is wrong: read from headers, not from contents."""
+    for name, size in sizes.items():
+        if not size:
+            continue
+        try:
+            if name.endswith(".safetensors") and (fault := safetensors_fault(str(root / name), size)):
+                yield name, fault
+            elif name == "config.json":
+                json.loads((root / name).read_text(encoding="utf-8"))
+        except OSError as error:
+            yield name, f"cannot be read: {error.strerror}"
+        except ValueError as error:
+            yield name, f"is not JSON: {error}"
 
 
 def _is_pointer(path: Path) -> bool:

@@ -391,6 +391,20 @@ RULES: dict[str, Rule] = {
         "remove hosts from the group {name}",
         "请从组 {name} 中移除主机",
     ),
+    "GW-014": Rule(
+        "error",
+        "the first and the last address of {network} are no host's: they mean the network itself and all its hosts",
+        "{network} 的首个和最后一个地址不属于任何主机：它们表示网络本身和全部主机",
+        "choose another free address of that network",
+        "请选择该网络中其他未占用的地址",
+    ),
+    "GW-015": Rule(
+        "error",
+        "the prefix length differs from that of interface {interface} of gateway {host} ({address})",
+        "前缀长度与网关 {host} 的网卡 {interface}（{address}）不同",
+        "write it as {example}",
+        "请写成 {example}",
+    ),
     # --- models -------------------------------------------------------------------------------------------------------
     "MOD-001": Rule(
         "error",
@@ -440,6 +454,13 @@ RULES: dict[str, Rule] = {
         "manifest 是 sha256 摘要：64 个十六进制数字",
         "write the digest of the manifest, or leave it out",
         "请填写 manifest 的摘要，或省略该项",
+    ),
+    "MOD-008": Rule(
+        "error",
+        "the file {file} {fault}",
+        "文件 {file} 已损坏：{fault}",
+        "fetch it again",
+        "请重新获取该文件",
     ),
     # --- hosts --------------------------------------------------------------------------------------------------------
     "HOST-001": Rule(

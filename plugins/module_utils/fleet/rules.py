@@ -130,6 +130,7 @@ def _check_source(path: str, source: str, model: str, inventory: Inventory) -> l
     if not seen.weight_files:
         found.append(problem("MOD-004", path, source, expected="*.safetensors, *.bin, *.pt"))
     found += [problem("MOD-006", path, source, file=name) for name in seen.missing]
+    found += [problem("MOD-008", path, source, file=name, fault=fault) for name, fault in seen.damaged]
     return found
 
 
@@ -228,6 +229,8 @@ def _check_gateway(gateway: Gateway, inventory: Inventory) -> list[Problem]:
         if vip.ip in seen:
             found.append(problem("GW-007", path, text))
         seen.add(vip.ip)
+        if vip.network.prefixlen < 31 and vip.ip in (vip.network.network_address, vip.network.broadcast_address):
+            found.append(problem("GW-014", path, text, network=vip.network))
         if str(vip.ip) in holders:
             found.append(problem("GW-006", path, text, host=holders[str(vip.ip)]))
         for host in members:

@@ -5,7 +5,7 @@ All take the plain data of ``plan.json`` and the recorded facts; pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 #: Of each service at most one host in so many may change at once.
@@ -26,16 +26,34 @@ def endpoints(plan: Mapping[str, Any]) -> list[dict[str, str]]:
     return [found[key] for key in sorted(found)]
 
 
-def roll(plan: Mapping[str, Any] | None, facts: Mapping[str, Mapping[str, Any]]) -> list[int | str]:
-    """Sizes of the batches in which engine hosts change, for ``serial``.
+#: A pattern that no host matches.
+NO_HOST = "all:!all"
 
-    A fleet that serves nothing yet changes all at once. One that serves begins with one host, then goes on with at most
-    a quarter of the hosts of its smallest service (at least one), so that every service on several hosts keeps serving.
+
+def engines_down(plan: Mapping[str, Any] | None, facts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Pattern of the engine hosts on which no engine runs. They come first and at once: nothing is lost by it, and what
+    serves must not stop while they are down."""
+    return _pattern(plan, lambda host: not _serves(facts.get(host, {})))
+
+
+def engines_up(plan: Mapping[str, Any] | None, facts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Pattern of the engine hosts on which an engine runs: they change batch by batch, after the others."""
+    return _pattern(plan, lambda host: _serves(facts.get(host, {})))
+
+
+def _pattern(plan: Mapping[str, Any] | None, wanted: Callable[[str], bool]) -> str:
+    hosts = sorted(host for host, item in (plan or {"hosts": {}})["hosts"].items() if item["engines"] and wanted(host))
+    return ":".join([*hosts, "&fleet_ready"]) if hosts else NO_HOST
+
+
+def roll(plan: Mapping[str, Any] | None) -> list[int]:
+    """Sizes of the batches in which serving engine hosts change, for ``serial``.
+
+    One host, then at most a quarter of the hosts of the smallest service (at least one), so that every service on
+    several hosts keeps serving.
     """
-    if not plan or not any(_serves(f) for f in facts.values()):
-        return ["100%"]
     hosts: dict[str, set[str]] = {}
-    for host, item in plan["hosts"].items():
+    for host, item in (plan or {"hosts": {}})["hosts"].items():
         for engine in item["engines"]:
             hosts.setdefault(engine["service"], set()).add(host)
     smallest = min((len(members) for members in hosts.values()), default=1)
