@@ -176,6 +176,13 @@ def test_values_that_vllm_refuses(option: str, value: object, words: str) -> Non
     assert words in render(found)
 
 
+def test_a_variable_that_cannot_be_computed_is_not_missing() -> None:
+    c = Case()
+    del c.variables["fleet_services"]
+    c.found.append(problem("INV-015", "fleet_services", None, reason="'x' is undefined"))
+    assert {p.code for p in c.problems()} == {"INV-015"}
+
+
 def test_the_sample_has_no_problem() -> None:
     assert Case().problems() == []
 

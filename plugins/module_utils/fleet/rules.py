@@ -25,7 +25,9 @@ SERVICE_NAME_LENGTH, MODEL_NAME_LENGTH = 32, 96
 def check_inventory(inventory: Inventory, matrix: Matrix) -> tuple[Parsed, list[Problem]]:
     """All problems of the inventory alone, and what could be read of the contract."""
     parsed, problems = parse(inventory.variables)
-    problems += inventory.found
+    # A variable that could not be computed is there all the same.
+    told = {p.path for p in inventory.found}
+    problems = [p for p in problems if not (p.code == "INV-002" and p.path in told)] + list(inventory.found)
     problems += [problem("INV-001", name, None, **hints(name, FLEET_VARIABLES)) for name in sorted(inventory.unknown)]
     problems += _check_hosts(inventory)
     problems += _check_secret(inventory)
