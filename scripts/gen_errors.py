@@ -22,7 +22,7 @@ FAMILIES = {
 }
 HEAD = """# Error codes
 
-Generated from `plugins/module_utils/fleet/problems.py` by `scripts/gen_errors.py`: do not edit.
+Generated from `plugins/module_utils/fleet/rule_table/` by `scripts/gen_errors.py`: do not edit.
 本页由脚本生成，请勿手工修改。
 
 Every check reports all problems at once, each with its code, the place in the inventory, the value, the rule and the

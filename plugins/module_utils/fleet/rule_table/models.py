@@ -1,0 +1,66 @@
+"""Models: every rule, and its words in both languages."""
+
+# Chinese punctuation in Chinese texts.
+# ruff: noqa: RUF001
+from __future__ import annotations
+
+from .rule import Rule
+
+RULES: dict[str, Rule] = {
+    "MOD-001": Rule(
+        "error",
+        "this release fetches models from {supported} only; {scheme}:// is not supported yet",
+        "本版本只支持从 {supported} 获取模型；尚不支持 {scheme}://",
+        "put the model on the controller and write file:///absolute/path",
+        "请将模型放到控制节点并写成 file:///绝对路径",
+    ),
+    "MOD-002": Rule(
+        "error",
+        "there is no such directory on the controller",
+        "控制节点上没有该目录",
+        "copy the model there, or correct the path",
+        "请将模型复制到该处，或更正路径",
+    ),
+    "MOD-003": Rule(
+        "error",
+        "{file} is a Git LFS pointer, not the weights",
+        "{file} 是 Git LFS 指针，不是权重文件",
+        "run git lfs pull in the model's directory",
+        "请在模型目录中运行 git lfs pull",
+    ),
+    "MOD-004": Rule(
+        "error",
+        "the directory holds no weights ({expected})",
+        "目录中没有权重文件（{expected}）",
+        "fetch the whole model again",
+        "请重新获取完整模型",
+    ),
+    "MOD-005": Rule(
+        "error",
+        "a file source is an absolute path: file:///path",
+        "file 源必须是绝对路径：file:///path",
+        "write it like file:///srv/models/{model}",
+        "请写成 file:///srv/models/{model} 的形式",
+    ),
+    "MOD-006": Rule(
+        "error",
+        "the file {file} is missing or empty",
+        "文件 {file} 缺失或为空",
+        "fetch the whole model again",
+        "请重新获取完整模型",
+    ),
+    "MOD-007": Rule(
+        "error",
+        "the manifest is a sha256 digest: 64 hexadecimal digits",
+        "manifest 是 sha256 摘要：64 个十六进制数字",
+        "write the digest of the manifest, or leave it out",
+        "请填写 manifest 的摘要，或省略该项",
+    ),
+    "MOD-008": Rule(
+        "error",
+        "the file {file} {fault}",
+        "文件 {file} 已损坏：{fault}",
+        "fetch it again",
+        "请重新获取该文件",
+    ),
+}

@@ -1,0 +1,19 @@
+"""One row of the table of rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One row of the table. Texts are ``str.format`` templates over the parameters of ``problem()``."""
+
+    severity: Severity
+    rule: str
+    rule_zh: str
+    remedy: str
+    remedy_zh: str
