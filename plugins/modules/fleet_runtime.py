@@ -92,7 +92,7 @@ EXAMPLES = r"""
       - id: vllm-0.32.0-cpu-x86_64-cp311
         backend: cpu
         python: "3.11"
-        lock: "{{ lookup('ansible.builtin.file', 'locks/cpu-x86_64-cp311-vllm-0.32.0.txt') }}"
+        lock: "{{ lookup('ansible.builtin.file', 'locks/vllm-0.32.0-cpu-x86_64-cp311.txt') }}"
     find_links: [/srv/wheels]
     no_index: true
 """

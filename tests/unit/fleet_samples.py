@@ -11,9 +11,11 @@ from fleet.inventory import Inventory, ModelSeen, SecretState
 from fleet.plan import Plan
 from fleet.planner import plan
 from fleet.problems import Problem
-from fleet.versions import Matrix, load_matrix
+from fleet.version_plan import load_locks
+from fleet.version_sets.matrix import Matrix, load_matrix
 
 MATRIX: Matrix = load_matrix()
+LOCKS = load_locks()
 SOURCE = "file:///srv/models/tiny"
 SECRET = "k9Zq1m3n5p7r9s2u4w6y8A"
 ADDRESSES = {"engine-1": "10.77.0.11", "engine-2": "10.77.0.12", "gateway-1": "10.77.0.21", "gateway-2": "10.77.0.22"}
@@ -71,6 +73,8 @@ class Case:
     )
     secret: SecretState = field(default_factory=lambda: SecretState(defined=True, length=len(SECRET)))
     seen: dict[str, ModelSeen] = field(default_factory=lambda: {SOURCE: SEEN})
+    by_host: dict[str, dict[str, Any]] = field(default_factory=dict)
+    configs: dict[str, Any] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
     found: list[Problem] = field(default_factory=list)
     facts: dict[str, dict[str, Any]] = field(
@@ -111,6 +115,8 @@ class Case:
             addresses=dict(self.addresses),
             groups={"all": tuple(self.addresses), **{g: tuple(m) for g, m in self.groups.items()}},
             secret=self.secret,
+            by_host=deepcopy(self.by_host),
+            configs=dict(self.configs),
             unknown=dict(self.unknown),
             models_seen=dict(self.seen),
             found=tuple(self.found),
@@ -119,7 +125,7 @@ class Case:
     def plan(self) -> Plan | list[Problem]:
         """Plan it."""
         facts = {host: HostFacts.of(data, self.age_seconds) for host, data in self.facts.items()}
-        return plan(self.inventory(), facts, MATRIX)
+        return plan(self.inventory(), facts, MATRIX, LOCKS)
 
     def problems(self) -> list[Problem]:
         """Everything found, warnings of a good plan included."""

@@ -9,7 +9,7 @@ import pytest
 
 ID = "vllm-0.32.0-cpu-x86_64-cp311"
 PATH = f"/opt/vllm-fleet/runtimes/{ID}"
-LOCK = Path(__file__).resolve().parents[3] / "roles/vllm_runtime/files/locks/cpu-x86_64-cp311-vllm-0.32.0.txt"
+LOCK = Path(__file__).resolve().parents[3] / "roles/vllm_runtime/files/locks/vllm-0.32.0-cpu-x86_64-cp311.txt"
 
 
 def test_current_is_the_proved_runtime(host):

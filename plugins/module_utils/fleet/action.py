@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,16 @@ def read(task_vars: Mapping[str, Any]) -> Inventory:
         return views[host][name]
 
     hosts = [str(h) for h in groups["all"]]
-    return read_inventory(hosts, {g: [str(h) for h in members] for g, members in groups.items()}, raw, resolve)
+    members = {g: [str(h) for h in hosts_] for g, hosts_ in groups.items()}
+    return read_inventory(
+        hosts, members, raw, resolve, directories_of(task_vars.get("ansible_inventory_sources") or ())
+    )
+
+
+def directories_of(sources: Iterable[Any]) -> list[Path]:
+    """The directories of an inventory's sources, in order."""
+    paths = [Path(str(source)) for source in sources if "," not in str(source)]
+    return [path if path.is_dir() else path.parent for path in paths]
 
 
 def root_of(task_vars: Mapping[str, Any], override: Any = None) -> Path:
@@ -42,10 +51,13 @@ def facts_in_run(task_vars: Mapping[str, Any], host: str) -> dict[str, Any] | No
     return to_plain(found) if found else None
 
 
-def failed(problems: list[Problem]) -> dict[str, Any]:
-    """The result of a task that found problems: failed where one is an error, with all of them in ``msg``."""
+def failed(problems: list[Problem], strict: bool = False) -> dict[str, Any]:
+    """The result of a task that found problems: failed where one is an error, with all of them in ``msg``.
+
+    With ``strict`` it fails for a warning too.
+    """
     result: dict[str, Any] = {"changed": False, "problems": as_json(problems)}
-    if errors(problems):
+    if errors(problems) or (strict and problems):
         return result | {"failed": True, "msg": render(problems)}
     if problems:
         result["warnings"] = [f"{p.code} {p.path}: {p.rule}. {p.remedy}" for p in problems]

@@ -13,8 +13,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .contract import Deployment, Service
+from .contract import Deployment
 from .facts import HostFacts
+from .placement import Pinned, Placed
 from .problems import SECRET_NAME, Problem, hints, path_of, problem
 from .version_sets import engine_args
 from .versions import Matrix
@@ -28,6 +29,13 @@ OWNED_OPTIONS: dict[str, tuple[str, str]] = {
     "uds": ("gateways reach engines by address and port", "网关通过地址和端口访问引擎"),
     "max-model-len": ("set max_model_len of the service", "请设置服务的 max_model_len"),
     "tensor-parallel-size": ("set tensor_parallel of the deployment", "请设置部署的 tensor_parallel"),
+    "pipeline-parallel-size": ("set pipeline_parallel of the deployment", "请设置部署的 pipeline_parallel"),
+    "data-parallel-size": ("set data_parallel of the deployment", "请设置部署的 data_parallel"),
+    "enable-expert-parallel": ("set expert_parallel of the deployment", "请设置部署的 expert_parallel"),
+    **dict.fromkeys(
+        ("nnodes", "node-rank", "master-addr"),
+        ("set hosts_per_replica of the deployment", "请设置部署的 hosts_per_replica"),
+    ),
     "shutdown-timeout": ("set shutdown_timeout_seconds of the service", "请设置服务的 shutdown_timeout_seconds"),
     "api-key": ("set fleet_engine_api_key", "请设置 fleet_engine_api_key"),
     "config": ("the plan writes that file", "该文件由计划生成"),
@@ -45,6 +53,10 @@ OWNED_ENVIRONMENT: dict[str, tuple[str, str]] = {
     "VLLM_DO_NOT_TRACK": ("engines report nothing to anyone", "引擎不向任何人上报信息"),
     "VLLM_CPU_OMP_THREADS_BIND": ("set cpus_per_engine of the deployment", "请设置部署的 cpus_per_engine"),
     "VLLM_HOST_IP": ("it is ansible_host", "其值为 ansible_host"),
+    **dict.fromkeys(
+        ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+        ("the plan gives each engine its cards", "由计划为每个引擎分配加速卡"),
+    ),
     "VLLM_API_KEY": ("set fleet_engine_api_key", "请设置 fleet_engine_api_key"),
 }
 
@@ -216,32 +228,60 @@ def check_on_cpu(
     return found
 
 
-def settings(
-    service: Service, deployment: Deployment, served_name: str, model_path: str, address: str, port: int
-) -> dict[str, Any]:
+def settings(engine: Placed, model_path: str, addresses: Mapping[str, str]) -> dict[str, Any]:
     """Everything for ``vllm serve --config``, keys as long options without the leading dashes."""
+    deployment, names = engine.deployment, engine.client_names
     own: dict[str, Any] = {
         "model": model_path,
-        "served-model-name": served_name,
-        "host": address,
-        "port": port,
-        "max-model-len": service.max_model_len,
+        "served-model-name": names[0] if len(names) == 1 else names,
+        "host": addresses[engine.host],
+        "port": engine.port,
+        "max-model-len": engine.max_model_len,
         "tensor-parallel-size": deployment.tensor_parallel,
-        "shutdown-timeout": service.shutdown_timeout_seconds,
+        "shutdown-timeout": engine.service.shutdown_timeout_seconds,
     }
+    if deployment.pipeline_parallel > 1:
+        own["pipeline-parallel-size"] = deployment.pipeline_parallel
+    if deployment.data_parallel > 1:
+        own["data-parallel-size"] = deployment.data_parallel
+    if deployment.expert_parallel:
+        own["enable-expert-parallel"] = True
+    if len(engine.replica) > 1:
+        # vLLM's own multiprocessing over hosts: the first one answers requests, the others only work.
+        own |= {
+            "nnodes": len(engine.replica),
+            "node-rank": engine.rank,
+            "master-addr": addresses[engine.replica[0]],
+            "distributed-executor-backend": "mp",
+        }
+        if engine.rank:
+            own["headless"] = True
     return dict(sorted(({dashed(name): value for name, value in deployment.engine.items()} | own).items()))
 
 
-def environment(deployment: Deployment, address: str, threads: int, cpus: str | None) -> dict[str, str]:
-    """The whole environment of an engine on a CPU, without its secret."""
+#: Which cards an engine sees, by backend: CUDA's, CANN's and HIP's own variables.
+VISIBLE_CARDS = {
+    "cuda": "CUDA_VISIBLE_DEVICES",
+    "ascend": "ASCEND_RT_VISIBLE_DEVICES",
+    "dcu": "HIP_VISIBLE_DEVICES",
+    "rocm": "HIP_VISIBLE_DEVICES",
+}
+
+
+def environment(engine: Placed, address: str, pinned: Pinned, backend: str) -> dict[str, str]:
+    """The whole environment of an engine, without its secret."""
     own = {
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_DO_NOT_TRACK": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": cpus or "nobind",
         "VLLM_HOST_IP": address,
     }
-    return dict(sorted(({"OMP_NUM_THREADS": str(threads)} | dict(deployment.environment) | own).items()))
+    if backend == "cpu":
+        own["VLLM_CPU_OMP_THREADS_BIND"] = pinned.cpus or "nobind"
+    elif pinned.cards:
+        own[VISIBLE_CARDS[backend]] = ",".join(map(str, pinned.cards))
+    threads = {"OMP_NUM_THREADS": str(pinned.threads)} if backend == "cpu" else {}
+    return dict(sorted((threads | dict(engine.deployment.environment) | own).items()))
 
 
 def start_timeout(weight_bytes: int, read_bytes_per_second: int | None) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .inventory import FLEET_VARIABLES, FLEET_WIDE, Inventory, ModelSeen, SecretState
+from .inventory import BY_HOST, FLEET_VARIABLES, FLEET_WIDE, Inventory, ModelSeen, SecretState
 from .model_source import look
 from .problems import Problem, path_of, problem
 from .rules import source_path
@@ -30,16 +30,29 @@ def to_plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def read_inventory(hosts: list[str], groups: Mapping[str, list[str]], read: Read, resolve: Resolve) -> Inventory:
-    """The whole inventory. A value that cannot be resolved becomes a problem, and reading goes on."""
+def read_inventory(
+    hosts: list[str],
+    groups: Mapping[str, list[str]],
+    read: Read,
+    resolve: Resolve,
+    directories: Iterable[Path] = (),
+) -> Inventory:
+    """The whole inventory. A value that cannot be resolved becomes a problem, and reading goes on.
+
+    ``directories`` are those of the inventory: relative paths in it start there.
+    """
     found: list[Problem] = []
     variables: dict[str, Any] = {}
     first_raw: dict[str, Any] = {}
     owner: dict[str, str] = {}
     addresses: dict[str, Any] = {}
     unknown: dict[str, str] = {}
+    by_host: dict[str, dict[str, Any]] = {}
+    own = _OwnValues(resolve, found)
     for host in sorted(hosts):
         raw = read(host)
+        if values := {name: own.value(host, name, raw[name]) for name in BY_HOST if name in raw}:
+            by_host[host] = values
         addresses[host] = _resolve_or_report(host, "ansible_host", raw, resolve, found)
         for name in raw:
             if name.startswith("fleet_") and name not in FLEET_VARIABLES:
@@ -55,12 +68,15 @@ def read_inventory(hosts: list[str], groups: Mapping[str, list[str]], read: Read
                 found.append(problem("INV-007", name, None, first=owner[name], second=host))
     secret = _secret(owner.get(SECRET), first_raw.get(SECRET), read, resolve, found)
     models = variables.get("fleet_models")
+    configs = read_configs(models, directories)
     return Inventory(
         variables=variables,
         addresses=addresses,
         groups={str(name): tuple(str(h) for h in members) for name, members in groups.items()},
         secret=secret,
+        by_host=by_host,
         unknown=unknown,
+        configs=configs,
         models_seen=look_at_models(models),
         found=tuple({(p.code, p.path, p.rule): p for p in found}.values()),
     )
@@ -76,6 +92,43 @@ def _same(name: str, raw: Any, first: Any, host: str, variables: Mapping[str, An
         return bool(to_plain(resolve(host, name)) == variables.get(name))
     except Exception:
         return False
+
+
+class _OwnValues:
+    """Values that may differ from host to host. Most come from a group and are the same object on all its hosts: such a
+    value is looked through for templates once, and made plain once."""
+
+    def __init__(self, resolve: Resolve, found: list[Problem]) -> None:
+        self._resolve, self._found = resolve, found
+        self._plain: dict[int, tuple[Any, Any]] = {}
+
+    def value(self, host: str, name: str, raw: Any) -> Any:
+        """The plain value. The raw one is kept with it, so that its identity stays taken."""
+        if id(raw) in self._plain:
+            return self._plain[id(raw)][1]
+        if not has_template(raw):
+            try:
+                self._plain[id(raw)] = (raw, to_plain(raw))
+                return self._plain[id(raw)][1]
+            except Exception as error:
+                self._found.append(problem("INV-015", path_of(("hosts", host, name)), None, reason=_reason(error)))
+                return None
+        try:
+            return to_plain(self._resolve(host, name))
+        except Exception as error:
+            self._found.append(problem("INV-015", path_of(("hosts", host, name)), None, reason=_reason(error)))
+            return None
+
+
+def has_template(value: Any) -> bool:
+    """Whether any text in it is a template, or a vaulted value that has to be opened."""
+    if isinstance(value, Mapping):
+        return any(has_template(key) or has_template(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return any(has_template(inner) for inner in value)
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    return type(value).__name__ == "EncryptedString"
 
 
 def _resolve_or_report(host: str, name: str, raw: Mapping[str, Any], resolve: Resolve, found: list[Problem]) -> Any:
@@ -143,6 +196,32 @@ def _origin(value: str) -> Path | None:
     return Path(tag.path) if tag is not None and tag.path else None
 
 
+def read_configs(models: Any, directories: Iterable[Path]) -> dict[str, Mapping[str, Any] | str]:
+    """By path, the config.json files that artifacts name: their content, or what is wrong with them."""
+    found: dict[str, Mapping[str, Any] | str] = {}
+    for artifact in _artifacts(models):
+        path = artifact.get("config")
+        if isinstance(path, str) and path not in found:
+            found[path] = _config(path, directories)
+    return found
+
+
+def _config(path: str, directories: Iterable[Path]) -> Mapping[str, Any] | str:
+    fault = "there is no such file"
+    for candidate in (directory / path for directory in directories):
+        try:
+            data = json.loads(candidate.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            fault = f"cannot be read: {error.strerror}"
+        except ValueError as error:
+            fault = f"is not JSON: {error}"
+        else:
+            return data if isinstance(data, dict) else "is no JSON object"
+    return fault
+
+
 def look_at_models(models: Any) -> dict[str, ModelSeen]:
     """What is at each ``file://`` source of ``fleet_models``, whatever else is wrong with it."""
     seen: dict[str, ModelSeen] = {}
@@ -154,13 +233,16 @@ def look_at_models(models: Any) -> dict[str, ModelSeen]:
 
 
 def _sources(models: Any) -> list[str]:
+    return [s for artifact in _artifacts(models) if isinstance(s := artifact.get("source"), str)]
+
+
+def _artifacts(models: Any) -> list[Mapping[str, Any]]:
     found = []
     for model in models.values() if isinstance(models, Mapping) else ():
         versions = model.get("versions") if isinstance(model, Mapping) else None
         for version in versions.values() if isinstance(versions, Mapping) else ():
             artifacts = version.get("artifacts") if isinstance(version, Mapping) else None
             for artifact in artifacts.values() if isinstance(artifacts, Mapping) else ():
-                source = artifact.get("source") if isinstance(artifact, Mapping) else None
-                if isinstance(source, str):
-                    found.append(source)
+                if isinstance(artifact, Mapping):
+                    found.append(artifact)
     return found

@@ -23,7 +23,7 @@ def services(parsed: Parsed, placed: Mapping[str, list[Placed]], addresses: Mapp
             Server(f"{host}-{e.name}", addresses[host], e.port, e.deployment.tier, e.deployment.weight)
             for host in sorted(placed)
             for e in placed[host]
-            if e.service_name == name
+            if e.service_name == name and e.rank == 0
         ]
         result.append(GatewayService(name, [service.served_model_name or service.model], servers))
     return result

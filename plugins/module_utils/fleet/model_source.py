@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from .capacity import Checkpoint, CheckpointError, read_checkpoint
 from .inventory import ModelSeen
 from .target.models import safetensors_fault
 
@@ -28,15 +30,36 @@ def look(directory: str) -> ModelSeen:
     sizes = {p.relative_to(root).as_posix(): p.stat().st_size for p in files}
     weights = {name: size for name, size in sizes.items() if name.endswith(WEIGHT_SUFFIXES)}
     pointers = tuple(name for name, size in sizes.items() if size <= LFS_MAX_BYTES and _is_pointer(root / name))
+    damaged = tuple(_damaged(root, {name: size for name, size in sizes.items() if name not in pointers}))
+    missing = tuple(sorted(name for name in _listed(root) if not sizes.get(name)))
     return ModelSeen(
         exists=True,
+        config=_config(root),
+        headers=_headers(root) if not (pointers or missing or damaged) else None,
         weight_bytes=sum(weights.values()),
         weight_files=len(weights),
         has_config=sizes.get("config.json", 0) > 0,
         pointers=pointers,
-        missing=tuple(sorted(name for name in _listed(root) if not sizes.get(name))),
-        damaged=tuple(_damaged(root, {name: size for name, size in sizes.items() if name not in pointers})),
+        missing=missing,
+        damaged=damaged,
     )
+
+
+def _config(root: Path) -> dict[str, Any] | None:
+    """config.json, or None where there is none that can be read."""
+    try:
+        data = json.loads((root / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _headers(root: Path) -> Checkpoint | None:
+    """What the weight files say of themselves, where they are safetensors."""
+    try:
+        return read_checkpoint(root)
+    except (CheckpointError, OSError):
+        return None
 
 
 def _damaged(root: Path, sizes: dict[str, int]) -> Iterator[tuple[str, str]]:

@@ -15,14 +15,27 @@ Tier = Literal["active", "standby"]
 
 @dataclass(frozen=True)
 class Runtime:
-    """A locked vLLM environment that the host needs. ``build_host`` fills a shared runtime directory."""
+    """A locked vLLM environment that the host needs. ``build_host`` fills a shared runtime directory.
+
+    ``lock`` is None where this release has none. What does not belong to the backend is None too.
+    """
 
     id: str
     backend: str
     vllm: str
-    python: str
-    lock: str
+    python: str | None
+    method: str
+    lock: str | None
     build_host: str
+    torch: str | None = None
+    cuda: str | None = None
+    driver_min: str | None = None
+    vllm_ascend: str | None = None
+    torch_npu: str | None = None
+    cann: str | None = None
+    hdk: str | None = None
+    dtk: str | None = None
+    image: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,8 +51,23 @@ class Model:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What the planner expects of one card (on a CPU: of the host), bytes. ``concurrency``: requests of full length."""
+
+    weights_bytes: int
+    reserve_bytes: int
+    kv_cache_bytes: int
+    kv_cache_tokens: int
+    concurrency: float
+
+
+@dataclass(frozen=True)
 class Engine:
-    """One vLLM process group under ``vllm-engine@<name>.service``. Times are seconds, memory is bytes."""
+    """One vLLM process group under ``vllm-engine@<name>.service``. Times are seconds, memory is bytes.
+
+    ``served_model_name`` is the name that clients use first, ``replica`` the hosts of the engine in order of rank.
+    ``cards`` are the indexes of its accelerators on this host.
+    """
 
     name: str
     service: str
@@ -55,6 +83,9 @@ class Engine:
     cpus: str | None
     numa_nodes: str | None
     memory_max_bytes: int | None
+    cards: list[int]
+    replica: list[str]
+    memory: Memory | None
     start_timeout_seconds: int
     shutdown_timeout_seconds: int
     stop_timeout_seconds: int

@@ -2,266 +2,242 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from . import engine_settings, gateway_plan
-from .contract import Artifact, Parsed
+from . import capacity_rules, engine_settings, gateway_plan, host_rules
+from .contract import Parsed
 from .facts import HostFacts
+from .host_rules import age_text
 from .inventory import Inventory
-from .placement import Pinned, Placed, pin, place
-from .plan import Engine, Model, Plan, Runtime, Slice
+from .placement import Pinned, Placed, artifact_of, pin, place
+from .plan import Engine, Memory, Model, Plan, Runtime, Slice, Vip
 from .problems import Problem, errors, in_order, path_of, problem
 from .rules import address_of, check_inventory
 from .tuning_plan import tuning
-from .versions import Matrix, VersionSet, check_set, check_system
+from .version_plan import Chosen, Lock, check_system, choose
+from .version_rules import problems_of_engine
+from .version_sets.matrix import Matrix
+
+__all__ = ["age_text", "plan", "validate"]
 
 MODELS_ROOT = "/var/lib/vllm-fleet/models"
-ENGINE_UNIT = "vllm-engine@"
-GATEWAY_PROCESS = "haproxy"
-#: Facts older than this are worth a word, seconds.
-OLD_FACTS_SECONDS = 24 * 3600
 
 
-def validate(inventory: Inventory, matrix: Matrix) -> list[Problem]:
-    """All problems that the inventory alone shows."""
-    return in_order(check_inventory(inventory, matrix)[1])
+def validate(inventory: Inventory, matrix: Matrix, locks: Iterable[Lock] = ()) -> list[Problem]:
+    """All problems that the inventory alone shows. What it says of hosts (``fleet_host``) stands for their facts."""
+    return in_order(_examine(inventory, {}, matrix, tuple(locks)).problems)
 
 
-def plan(inventory: Inventory, facts: Mapping[str, HostFacts], matrix: Matrix) -> Plan | list[Problem]:
+def plan(
+    inventory: Inventory, facts: Mapping[str, HostFacts], matrix: Matrix, locks: Iterable[Lock] = ()
+) -> Plan | list[Problem]:
     """The plan of the fleet, or every problem in the way of one. Warnings alone do not stop it: the plan has them."""
-    parsed, problems = check_inventory(inventory, matrix)
-    placed = place(parsed, inventory.groups)
-    addresses = {host: a for host in inventory.hosts if (a := address_of(inventory, host)) is not None}
-    vllm = parsed.vllm_version or matrix.newest_vllm
-    gateways = sorted(inventory.groups.get(parsed.gateway.group, ())) if parsed.gateway else []
-
-    sets: dict[str, VersionSet] = {}
-    for host in inventory.hosts:
-        known = facts.get(host)
-        if known is None:
-            problems.append(problem("HOST-001", path_of(("hosts", host)), None))
-            continue
-        problems += _check_host(host, known, addresses.get(host), matrix)
-        if host in placed:
-            row, found = _choose(host, known, vllm, matrix)
-            problems += found
-            if row is not None:
-                sets[host] = row
-            problems += _check_engines(host, placed[host], known, vllm, parsed)
-        if parsed.gateway is not None and host in gateways:
-            problems += _check_gateway_ports(host, parsed, known)
-
-    usable = not errors(problems)
-    slices: dict[str, Slice] = {}
-    if parsed.gateway is not None and all(g in addresses and g in facts for g in gateways):
-        vips = {g: gateway_plan.vip(parsed.gateway, g, gateways, addresses, facts[g]) for g in gateways}
-        problems += [p for _, found in vips.values() for p in found]
-        usable = not errors(problems)
-    if not usable or parsed.gateway is None:
+    seen = _examine(inventory, facts, matrix, tuple(locks))
+    problems = seen.problems + [
+        problem("HOST-001", path_of(("hosts", host)), None) for host in inventory.hosts if host not in facts
+    ]
+    parsed = seen.parsed
+    if errors(problems) or parsed.gateway is None:
         return in_order(problems)
-
-    listed = gateway_plan.services(parsed, placed, addresses)
-    builders = _builders(sets)
+    listed = gateway_plan.services(parsed, seen.placed, seen.addresses)
+    builders = _builders(seen.chosen)
+    slices: dict[str, Slice] = {}
     for host in inventory.hosts:
-        engines = placed.get(host, [])
-        is_gateway = host in gateways
+        engines, chosen = seen.placed.get(host, []), seen.chosen.get(host)
+        is_gateway = host in seen.vips
         slices[host] = Slice(
             host=host,
-            address=addresses[host],
+            address=seen.addresses[host],
             groups=["fleet_engine"] * bool(engines) + ["fleet_gateway"] * is_gateway,
             tuning=tuning(bool(engines), is_gateway),
-            runtimes=_runtimes(host, sets, builders, parsed.shared_runtimes),
-            models=_models(engines, parsed, sets.get(host)),
-            engines=_engines(engines, parsed, sets.get(host), facts[host], addresses[host], inventory),
-            gateway=gateway_plan.gateway(parsed.gateway, parsed, addresses[host], listed) if is_gateway else None,
-            vip=vips[host][0] if is_gateway else None,
+            runtimes=[_runtime(host, chosen, builders, parsed.shared_runtimes)] if chosen else [],
+            models=_models(engines, parsed, chosen),
+            engines=_engines(engines, seen, chosen, facts[host], inventory),
+            gateway=gateway_plan.gateway(parsed.gateway, parsed, seen.addresses[host], listed) if is_gateway else None,
+            vip=seen.vips[host] if is_gateway else None,
         )
     return Plan.of(slices, tuple(in_order(problems)))
 
 
-def backend_of(_facts: HostFacts) -> str:
-    """The kind of runtime that a host needs. This release serves on CPUs only."""
-    return "cpu"
+@dataclass
+class _Examined:
+    """Everything that is known of a fleet before a plan is written down."""
+
+    parsed: Parsed
+    addresses: dict[str, str]
+    placed: dict[str, list[Placed]]
+    problems: list[Problem]
+    chosen: dict[str, Chosen] = field(default_factory=dict)
+    vips: dict[str, Vip | None] = field(default_factory=dict)
+    memory: dict[tuple[str, str], Memory] = field(default_factory=dict)
 
 
-def _choose(host: str, facts: HostFacts, vllm: str, matrix: Matrix) -> tuple[VersionSet | None, list[Problem]]:
-    backend = backend_of(facts)
-    row = matrix.choose(backend, facts.arch, vllm)
-    if row is None:
-        known = ", ".join(s.id for s in matrix.sets)
-        value = f"{facts.arch}, vLLM {vllm}"
-        return None, [
-            problem(
-                "HOST-003", path_of(("hosts", host)), value, backend=backend, arch=facts.arch, vllm=vllm, known=known
-            )
-        ]
-    return row, check_set(host, facts, row)
+def _examine(
+    inventory: Inventory, facts: Mapping[str, HostFacts], matrix: Matrix, locks: tuple[Lock, ...]
+) -> _Examined:
+    parsed, problems = check_inventory(inventory)
+    addresses = {host: a for host in inventory.hosts if (a := address_of(inventory, host)) is not None}
+    seen = _Examined(parsed, addresses, place(parsed, inventory.groups), problems)
+    gateways = sorted(inventory.groups.get(parsed.gateway.group, ())) if parsed.gateway else []
+    capacity = capacity_rules.Checker(parsed, inventory)
+    checked: set[tuple[object, ...]] = set()
+    for host in inventory.hosts:
+        said, engines = parsed.of(host), seen.placed.get(host, [])
+        known = facts.get(host)
+        if known is None:
+            if said.host is None:
+                continue
+            known = HostFacts.of_claims(said.host, None)
+        problems += host_rules.check_host(host, known, addresses.get(host))
+        problems += host_rules.check_claims(host, said.host, known)
+        if host in gateways and parsed.gateway is not None:
+            problems += host_rules.check_gateway_ports(host, parsed, known)
+        if not engines:
+            problems += check_system(host, known, matrix)
+            continue
+        problems += host_rules.check_engines(host, engines, known, parsed)
+        chosen, found = choose(host, known, said.versions, said.host.backend if said.host else None, matrix, locks)
+        problems += found
+        if chosen is None:
+            continue
+        seen.chosen[host] = chosen
+        if not chosen.locked:
+            problems.append(problem("REL-002", path_of(("hosts", host)), chosen.set.runtime_id))
+        if chosen.set.backend != "cpu":
+            problems += host_rules.check_cards(host, engines, known, chosen.set.backend)
+        for engine in engines:
+            problems += _check_deployment(engine, chosen, known, checked)
+            found, memory = capacity.check(engine, chosen, known)
+            problems += found
+            if memory is not None:
+                seen.memory[host, engine.name] = memory
+    problems += _check_unplaced(parsed, seen, checked, locks)
+    if parsed.gateway is not None and all(g in addresses and g in facts for g in gateways):
+        for host in gateways:
+            seen.vips[host], found = gateway_plan.vip(parsed.gateway, host, gateways, addresses, facts[host])
+            problems += found
+    return seen
 
 
-def _check_host(host: str, facts: HostFacts, address: str | None, matrix: Matrix) -> list[Problem]:
-    found = check_system(host, facts, matrix)
-    if facts.age_seconds > OLD_FACTS_SECONDS:
-        found.append(problem("HOST-008", path_of(("hosts", host)), None, age=age_text(facts.age_seconds)))
-    if address is not None and facts.interfaces and not facts.has_address(address):
-        found.append(
-            problem("HOST-009", path_of(("hosts", host, "ansible_host")), address, found=facts.addresses_text())
-        )
-    return found
-
-
-def age_text(seconds: int) -> str:
-    """An age for people: ``3 min``, ``5 h``, ``2 d``."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
-
-
-def _check_engines(host: str, engines: list[Placed], facts: HostFacts, vllm: str, parsed: Parsed) -> list[Problem]:
+def _check_deployment(
+    engine: Placed, chosen: Chosen, facts: HostFacts, checked: set[tuple[object, ...]]
+) -> list[Problem]:
+    """What depends on the deployment and the kind of host, once for each pair."""
     found: list[Problem] = []
-    done: set[tuple[str | int, ...]] = set()
-    for engine in engines:
-        known_port = engine.service_name not in parsed.without_port
-        if engine.prefix not in done:
-            done.add(engine.prefix)
-            found += engine_settings.check_on_cpu(engine.prefix, engine.deployment, host, facts, vllm)
-        for listener in facts.listeners:
-            if known_port and listener.port == engine.port and not listener.unit.startswith(ENGINE_UNIT):
-                path = path_of(("fleet_services", engine.service_name, "port"))
-                where = path_of(("hosts", host, f"port {engine.port}"))
-                found.append(
-                    problem(
-                        "HOST-006",
-                        f"{path} on {where}",
-                        engine.port,
-                        port=engine.port,
-                        engine=engine.name,
-                        holder=listener.holder,
-                    )
-                )
-                break
-    wanted_cpus = sum(e.deployment.cpus_per_engine or 0 for e in engines)
-    if wanted_cpus > facts.cpu_count:
-        path = path_of((*engines[0].prefix, "cpus_per_engine"))
-        found.append(problem("SVC-017", path, wanted_cpus, host=host, wanted=wanted_cpus, available=facts.cpu_count))
-    wanted_memory = sum(_memory(e) for e in engines)
-    if facts.memory_bytes is not None and wanted_memory > facts.memory_bytes:
-        path = path_of((*engines[0].prefix, "memory_max_bytes"))
-        found.append(
-            problem("SVC-018", path, wanted_memory, host=host, wanted=wanted_memory, available=facts.memory_bytes)
-        )
+    key = (engine.prefix, chosen.set.vllm)
+    if key not in checked:
+        checked.add(key)
+        found += problems_of_engine(engine.prefix, engine.deployment.engine, chosen.set.vllm)
+    if chosen.set.backend == "cpu":
+        kind = (engine.prefix, "cpu", facts.arch, facts.cpu_flags, facts.virtual)
+        if kind not in checked:
+            checked.add(kind)
+            found += engine_settings.check_on_cpu(engine.prefix, engine.deployment, engine.host, facts, chosen.set.vllm)
     return found
 
 
-def _memory(engine: Placed) -> int:
-    """Bytes that the inventory itself claims for an engine."""
-    cache = engine.deployment.engine.get(
-        "kv_cache_memory_bytes", engine.deployment.engine.get("kv-cache-memory-bytes", 0)
-    )
-    return max(engine.deployment.memory_max_bytes or 0, cache if isinstance(cache, int) else 0)
-
-
-def _check_gateway_ports(host: str, parsed: Parsed, facts: HostFacts) -> list[Problem]:
-    found = []
-    assert parsed.gateway is not None
-    for label in ("port", "metrics_port", "check_port"):
-        number = getattr(parsed.gateway, label)
-        for listener in facts.listeners:
-            if listener.port == number and GATEWAY_PROCESS not in (listener.process or listener.unit):
-                where = path_of(("hosts", host, f"port {number}"))
-                found.append(
-                    problem(
-                        "HOST-007",
-                        f"fleet_gateway.{label} on {where}",
-                        number,
-                        port=number,
-                        name=label,
-                        holder=listener.holder,
-                    )
-                )
-                break
+def _check_unplaced(
+    parsed: Parsed, seen: _Examined, checked: set[tuple[object, ...]], locks: tuple[Lock, ...]
+) -> list[Problem]:
+    """Engine options of deployments whose hosts nobody knows yet, against the version that they are likely to get."""
+    found: list[Problem] = []
+    done = {key[0] for key in checked}
+    likely = locks[0].vllm if locks else None
+    for name in sorted(parsed.services):
+        for position, deployment in enumerate(parsed.services[name].deployments):
+            prefix = ("fleet_services", name, "deployments", position)
+            if prefix in done:
+                continue
+            hosts = [h for h, engines in seen.placed.items() if any(e.prefix == prefix for e in engines)]
+            pins = {parsed.of(host).versions.vllm for host in hosts}
+            pin_ = pins.pop() if len(pins) == 1 else None
+            version = pin_ if pin_ and pin_[0].isdigit() else likely
+            if version:
+                found += problems_of_engine(prefix, deployment.engine, version)
     return found
 
 
-def _builders(sets: Mapping[str, VersionSet]) -> dict[str, str]:
+def _builders(chosen: Mapping[str, Chosen]) -> dict[str, str]:
     """For each set the host that builds it where the runtime directory is shared: the first by name."""
-    return {row.id: host for host, row in sorted(sets.items(), reverse=True)}
+    return {item.set.runtime_id: host for host, item in sorted(chosen.items(), reverse=True)}
 
 
-def _runtimes(host: str, sets: Mapping[str, VersionSet], builders: Mapping[str, str], shared: bool) -> list[Runtime]:
-    row = sets.get(host)
-    if row is None:
-        return []
-    return [Runtime(row.id, row.backend, row.vllm, row.python, row.lock, builders[row.id] if shared else host)]
-
-
-def _artifact(engine: Placed, parsed: Parsed, row: VersionSet) -> tuple[str, Artifact]:
-    """The backend's own artifact, or the default one."""
-    artifacts = parsed.models[engine.service.model].versions[engine.service.version].artifacts
-    name = row.backend if row.backend in artifacts else "default"
-    return name, artifacts.get(name) or artifacts[sorted(artifacts)[0]]
+def _runtime(host: str, chosen: Chosen, builders: Mapping[str, str], shared: bool) -> Runtime:
+    row = chosen.set
+    return Runtime(
+        id=row.runtime_id,
+        backend=row.backend,
+        vllm=row.vllm,
+        python=row.python,
+        method=row.method,
+        lock=f"{row.runtime_id}.txt" if chosen.locked else None,
+        build_host=builders[row.runtime_id] if shared else host,
+        torch=row.torch,
+        cuda=row.cuda,
+        driver_min=row.driver_min,
+        vllm_ascend=row.vllm_ascend,
+        torch_npu=row.torch_npu,
+        cann=row.cann,
+        hdk=row.hdk,
+        dtk=row.dtk,
+        image=row.image,
+    )
 
 
 def _model_path(engine: Placed, artifact: str) -> str:
-    return f"{MODELS_ROOT}/{engine.service.model}/{engine.service.version}/{artifact}"
+    return f"{MODELS_ROOT}/{engine.model}/{engine.version}/{artifact}"
 
 
-def _models(engines: list[Placed], parsed: Parsed, row: VersionSet | None) -> list[Model]:
-    if row is None:
+def _models(engines: list[Placed], parsed: Parsed, chosen: Chosen | None) -> list[Model]:
+    if chosen is None:
         return []
     models: dict[str, Model] = {}
     for engine in engines:
-        name, artifact = _artifact(engine, parsed, row)
+        name, artifact = artifact_of(engine, parsed, chosen.set.backend)
         path = _model_path(engine, name)
-        models[path] = Model(
-            engine.service.model, engine.service.version, name, artifact.source, artifact.manifest, path
-        )
+        models[path] = Model(engine.model, engine.version, name, artifact.source, artifact.manifest, path)
     return [models[path] for path in sorted(models)]
 
 
 def _engines(
-    engines: list[Placed], parsed: Parsed, row: VersionSet | None, facts: HostFacts, address: str, inventory: Inventory
+    engines: list[Placed], seen: _Examined, chosen: Chosen | None, facts: HostFacts, inventory: Inventory
 ) -> list[Engine]:
-    if row is None:
+    if chosen is None:
         return []
-    return [
-        _engine(engine, pinned, parsed, row, facts, address, inventory)
-        for engine, pinned in zip(engines, pin(engines, facts), strict=True)
-    ]
+    pinned = pin(engines, facts, chosen.set.backend)
+    return [_engine(e, p, seen, chosen, facts, inventory) for e, p in zip(engines, pinned, strict=True)]
 
 
 def _engine(
-    engine: Placed,
-    pinned: Pinned,
-    parsed: Parsed,
-    row: VersionSet,
-    facts: HostFacts,
-    address: str,
-    inventory: Inventory,
+    engine: Placed, pinned: Pinned, seen: _Examined, chosen: Chosen, facts: HostFacts, inventory: Inventory
 ) -> Engine:
-    service, deployment = engine.service, engine.deployment
-    artifact_name, artifact = _artifact(engine, parsed, row)
+    service, backend = engine.service, chosen.set.backend
+    artifact_name, artifact = artifact_of(engine, seen.parsed, backend)
     model_path = _model_path(engine, artifact_name)
-    served_name = service.served_model_name or service.model
-    seen = inventory.models_seen.get(artifact.source)
+    source = inventory.models_seen.get(artifact.source)
+    memory = seen.memory.get((engine.host, engine.name))
+    weights = source.weight_bytes if source else (memory.weights_bytes * engine.cards_here if memory else 0)
+    address = seen.addresses[engine.host]
     return Engine(
         name=engine.name,
         service=engine.service_name,
-        model=service.model,
-        version=service.version,
-        served_model_name=served_name,
+        model=engine.model,
+        version=engine.version,
+        served_model_name=engine.client_names[0],
         model_path=model_path,
-        runtime=row.id,
+        runtime=chosen.set.runtime_id,
         address=address,
         port=engine.port,
-        settings=engine_settings.settings(service, deployment, served_name, model_path, address, engine.port),
-        environment=engine_settings.environment(deployment, address, pinned.threads, pinned.cpus),
+        settings=engine_settings.settings(engine, model_path, seen.addresses),
+        environment=engine_settings.environment(engine, address, pinned, backend),
         cpus=pinned.cpus,
         numa_nodes=pinned.numa_nodes,
-        memory_max_bytes=deployment.memory_max_bytes,
-        start_timeout_seconds=engine_settings.start_timeout(
-            seen.weight_bytes if seen else 0, facts.disk_read_bytes_per_second
-        ),
+        memory_max_bytes=engine.deployment.memory_max_bytes,
+        cards=list(pinned.cards),
+        replica=list(engine.replica),
+        memory=memory,
+        start_timeout_seconds=engine_settings.start_timeout(weights, facts.disk_read_bytes_per_second),
         shutdown_timeout_seconds=service.shutdown_timeout_seconds,
         stop_timeout_seconds=engine_settings.stop_timeout(service.shutdown_timeout_seconds),
         max_request_seconds=service.max_request_seconds,

@@ -12,7 +12,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from .rule_table import RULES, Severity
 
@@ -117,6 +117,11 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
 def errors(problems: Iterable[Problem]) -> list[Problem]:
     """Those that stop a run."""
     return [p for p in problems if p.severity == "error"]
+
+
+def blocking(problems: Iterable[Problem]) -> list[Problem]:
+    """The same, with warnings of what this release cannot do yet as errors: for runs that would change hosts."""
+    return [replace(p, severity="error") if RULES[p.code].blocks else p for p in problems]
 
 
 def render(problems: Iterable[Problem]) -> str:

@@ -7,36 +7,50 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote, urlsplit
 
-from .contract import UNKNOWN, Gateway, Parsed, Service, parse
-from .engine_settings import check_engine, check_environment
+from .contract import UNKNOWN, Deployment, Gateway, Parsed, Service, parse
+from .contract.renamed import VARIABLES as RENAMED
+from .engine_settings import check_environment
 from .inventory import FLEET_VARIABLES, Inventory
 from .placement import Placed, place
 from .problems import Problem, hints, path_of, problem
-from .versions import Matrix
 
 MIN_SECRET_LENGTH = 16
 MAX_GATEWAYS = 100
+#: Where models may come from, and of these what this release fetches by itself.
+KNOWN_SCHEMES = ("file", "nfs", "hf", "modelscope", "https")
 SUPPORTED_SCHEMES = ("file",)
+#: How sources of mounts are written, by type: pattern, and the form for people.
+MOUNT_SOURCES = {
+    "nfs": (r"(\[[0-9a-fA-F:]+\]|[^:\s/]+):/\S*", "server:/export"),
+    "lustre": (r"[^\s@/]+@[a-z0-9]+(:[^\s@/]+@[a-z0-9]+)*:/\S+", "mgs@network:/name"),
+}
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.]|-(?!-))*(?<![.\-])\Z")
 HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,62}\Z")
 SERVICE_NAME_LENGTH, MODEL_NAME_LENGTH = 32, 96
 
 
-def check_inventory(inventory: Inventory, matrix: Matrix) -> tuple[Parsed, list[Problem]]:
+def check_inventory(inventory: Inventory) -> tuple[Parsed, list[Problem]]:
     """All problems of the inventory alone, and what could be read of the contract."""
-    parsed, problems = parse(inventory.variables)
+    parsed, problems = parse(inventory.variables, inventory.by_host)
     # A variable that could not be computed is there all the same.
     told = {p.path for p in inventory.found}
     problems = [p for p in problems if not (p.code == "INV-002" and p.path in told)] + list(inventory.found)
-    problems += [problem("INV-001", name, None, **hints(name, FLEET_VARIABLES)) for name in sorted(inventory.unknown)]
+    problems += [_unknown_variable(name) for name in sorted(inventory.unknown)]
     problems += _check_hosts(inventory)
     problems += _check_secret(inventory)
     problems += _check_models(parsed, inventory)
-    problems += _check_services(parsed, inventory, matrix)
+    problems += _check_storage(parsed)
+    problems += _check_services(parsed, inventory)
     if parsed.gateway is not None:
         problems += _check_gateway(parsed.gateway, inventory)
     problems += _check_ports(parsed, inventory)
     return parsed, problems
+
+
+def _unknown_variable(name: str) -> Problem:
+    if name in RENAMED:
+        return problem("INV-017", name, None, instead=RENAMED[name][0], instead_zh=RENAMED[name][1])
+    return problem("INV-001", name, None, **hints(name, FLEET_VARIABLES))
 
 
 def address_of(inventory: Inventory, host: str) -> str | None:
@@ -79,6 +93,45 @@ def _check_secret(inventory: Inventory) -> list[Problem]:
     return found
 
 
+def _check_storage(parsed: Parsed) -> list[Problem]:
+    """Mounts and caches. Hosts of a group share what it says: it is looked at once, for the first of them."""
+    found: list[Problem] = []
+    seen: set[int] = set()
+    for host in sorted(parsed.hosts):
+        storage = parsed.hosts[host].storage
+        if storage is None or id(storage) in seen:
+            continue
+        seen.add(id(storage))
+        where = ("hosts", host, "fleet_storage")
+        found.append(problem("REL-004", path_of(where), None))
+        taken: dict[str, str] = {}
+        for position, mount in enumerate(storage.mounts):
+            place_ = (*where, "mounts", position)
+            found += _local_path(path_of((*place_, "path")), mount.path, taken)
+            form = MOUNT_SOURCES[mount.type]
+            if not re.fullmatch(form[0], mount.source):
+                found.append(
+                    problem("STO-003", path_of((*place_, "source")), mount.source, type=mount.type, form=form[1])
+                )
+            if mount.type == "lustre" and (mount.rdma or mount.connections > 1):
+                key = "rdma" if mount.rdma else "connections"
+                found.append(problem("STO-004", path_of((*place_, key)), getattr(mount, key), name=key))
+        if storage.cache is not None:
+            found += _local_path(path_of((*where, "cache", "path")), storage.cache.path, taken)
+    return found
+
+
+def _local_path(path: str, text: str, taken: dict[str, str]) -> list[Problem]:
+    """An absolute path without detours that neither is, holds, nor lies in one that was taken before."""
+    if not re.fullmatch(r"(/[^/\x00-\x1f]+)+", text) or "/../" in f"{text}/" or "/./" in f"{text}/":
+        return [problem("STO-001", path, text)]
+    for other in taken:
+        if f"{text}/".startswith(f"{other}/") or f"{other}/".startswith(f"{text}/"):
+            return [problem("STO-002", path, text, other=other)]
+    taken[text] = path
+    return []
+
+
 def _name(path: str, name: str, limit: int) -> list[Problem]:
     if NAME.match(name) and len(name) <= limit:
         return []
@@ -100,6 +153,7 @@ def _check_models(parsed: Parsed, inventory: Inventory) -> list[Problem]:
                 if artifact.manifest is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", artifact.manifest):
                     found.append(problem("MOD-007", path_of((*place_, "manifest")), artifact.manifest))
                 found += _check_source(path_of((*place_, "source")), artifact.source, model_name, inventory)
+                found += _check_config(path_of((*place_, "config")), artifact.config, inventory)
     return found
 
 
@@ -115,10 +169,10 @@ def _check_source(path: str, source: str, model: str, inventory: Inventory) -> l
     if source == UNKNOWN:
         return []
     scheme = urlsplit(source).scheme
+    if scheme and scheme not in KNOWN_SCHEMES:
+        return [problem("MOD-001", path, source, scheme=scheme, known=", ".join(f"{s}://" for s in KNOWN_SCHEMES))]
     if scheme and scheme not in SUPPORTED_SCHEMES:
-        return [
-            problem("MOD-001", path, source, scheme=scheme, supported=", ".join(f"{s}://" for s in SUPPORTED_SCHEMES))
-        ]
+        return [problem("REL-001", path, source, scheme=scheme)]
     if source_path(source) is None:
         return [problem("MOD-005", path, source, model=model)]
     seen = inventory.models_seen.get(source)
@@ -136,15 +190,19 @@ def _check_source(path: str, source: str, model: str, inventory: Inventory) -> l
     return found
 
 
-def _check_services(parsed: Parsed, inventory: Inventory, matrix: Matrix) -> list[Problem]:
+def _check_config(path: str, config: object, inventory: Inventory) -> list[Problem]:
+    fault = inventory.configs.get(config) if isinstance(config, str) else None
+    return [problem("MOD-009", path, config, fault=fault)] if isinstance(fault, str) else []
+
+
+def _check_services(parsed: Parsed, inventory: Inventory) -> list[Problem]:
     found: list[Problem] = []
-    vllm = parsed.vllm_version or matrix.newest_vllm
     served: dict[str, str] = {}
     for name in sorted(parsed.services):
         service = parsed.services[name]
         where = ("fleet_services", name)
         found += _name(path_of(where), name, SERVICE_NAME_LENGTH)
-        found += _check_model_of(service, where, parsed)
+        found += _check_model_of(service.model, service.version, where, parsed)
         client_name = service.served_model_name or service.model
         if client_name in served and client_name != UNKNOWN:
             found.append(
@@ -162,29 +220,51 @@ def _check_services(parsed: Parsed, inventory: Inventory, matrix: Matrix) -> lis
         for position, deployment in enumerate(service.deployments):
             prefix: tuple[str | int, ...] = (*where, "deployments", position)
             found += check_group("SVC", path_of((*prefix, "group")), deployment.group, inventory.groups)
-            found += check_engine(prefix, deployment.engine, vllm, matrix)
+            found += _check_deployment(prefix, service, deployment, parsed, inventory)
             found += check_environment(prefix, deployment.environment)
     return found
 
 
-def _check_model_of(service: Service, where: tuple[str, ...], parsed: Parsed) -> list[Problem]:
-    model = parsed.models.get(service.model)
+def _check_deployment(
+    prefix: tuple[str | int, ...], service: Service, deployment: Deployment, parsed: Parsed, inventory: Inventory
+) -> list[Problem]:
+    found: list[Problem] = []
+    if deployment.model or deployment.version:
+        model, version = deployment.model or service.model, deployment.version or service.version
+        found += _check_model_of(model, version, prefix, parsed, own=(bool(deployment.model), bool(deployment.version)))
+    size, members = deployment.hosts_per_replica, len(inventory.groups.get(deployment.group, ()))
+    if members and members % size:
+        path = path_of((*prefix, "hosts_per_replica"))
+        found.append(
+            problem("SVC-020", path, size, group=deployment.group, members=members, spare=members % size)
+            if members > size
+            else problem("SVC-021", path, size, group=deployment.group, members=members)
+        )
+    if deployment.cards_per_engine % size:
+        path = path_of((*prefix, "hosts_per_replica"))
+        found.append(problem("SVC-022", path, size, cards=deployment.cards_per_engine, hosts=size))
+    if size > 1:
+        found.append(problem("REL-003", path_of((*prefix, "hosts_per_replica")), size))
+    return found
+
+
+def _check_model_of(
+    model_name: str,
+    version: str,
+    where: tuple[str | int, ...],
+    parsed: Parsed,
+    own: tuple[bool, bool] = (True, True),
+) -> list[Problem]:
+    """Whether model and version are declared. ``own``: which of the two stands at this place."""
+    model = parsed.models.get(model_name)
     if model is None:
-        if service.model in (UNKNOWN, *parsed.declared_models):
+        if model_name in (UNKNOWN, *parsed.declared_models) or not own[0]:
             return []
+        return [problem("SVC-003", path_of((*where, "model")), model_name, **hints(model_name, parsed.declared_models))]
+    if version not in (UNKNOWN, *model.versions):
         return [
             problem(
-                "SVC-003", path_of((*where, "model")), service.model, **hints(service.model, parsed.declared_models)
-            )
-        ]
-    if service.version not in (UNKNOWN, *model.versions):
-        return [
-            problem(
-                "SVC-004",
-                path_of((*where, "version")),
-                service.version,
-                model=service.model,
-                **hints(service.version, model.versions),
+                "SVC-004", path_of((*where, "version")), version, model=model_name, **hints(version, model.versions)
             )
         ]
     return []

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from . import gateway, hosts, inventory, models, services
+from . import gateway, hosts, inventory, models, releases, services, storage
 from .rule import Rule, Severity
 
 RULES: dict[str, Rule] = {
     **inventory.RULES,
     **services.RULES,
+    **storage.RULES,
     **gateway.RULES,
     **models.RULES,
+    **releases.RULES,
     **hosts.RULES,
 }
 

@@ -121,4 +121,11 @@ RULES: dict[str, Rule] = {
         "rename it, for example to {example}",
         "请重命名，例如 {example}",
     ),
+    "INV-017": Rule(
+        "error",
+        "this has another name here",
+        "此处该项使用其他名称",
+        "{instead}",
+        "{instead_zh}",
+    ),
 }

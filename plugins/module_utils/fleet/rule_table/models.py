@@ -9,10 +9,10 @@ from .rule import Rule
 RULES: dict[str, Rule] = {
     "MOD-001": Rule(
         "error",
-        "this release fetches models from {supported} only; {scheme}:// is not supported yet",
-        "本版本只支持从 {supported} 获取模型；尚不支持 {scheme}://",
-        "put the model on the controller and write file:///absolute/path",
-        "请将模型放到控制节点并写成 file:///绝对路径",
+        "models do not come from {scheme}://",
+        "模型不能来自 {scheme}://",
+        "write one of {known}",
+        "请使用以下之一：{known}",
     ),
     "MOD-002": Rule(
         "error",
@@ -62,5 +62,12 @@ RULES: dict[str, Rule] = {
         "文件 {file} 已损坏：{fault}",
         "fetch it again",
         "请重新获取该文件",
+    ),
+    "MOD-009": Rule(
+        "error",
+        "the model's config.json {fault}",
+        "模型的 config.json 有误：{fault}",
+        "write the path of a config.json beside the inventory, or its keys here",
+        "请填写清单旁 config.json 的路径，或在此写出其中的键",
     ),
 }

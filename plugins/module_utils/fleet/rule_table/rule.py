@@ -10,10 +10,14 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class Rule:
-    """One row of the table. Texts are ``str.format`` templates over the parameters of ``problem()``."""
+    """One row of the table. Texts are ``str.format`` templates over the parameters of ``problem()``.
+
+    ``blocks``: a warning that stops a run which would change hosts.
+    """
 
     severity: Severity
     rule: str
     rule_zh: str
     remedy: str
     remedy_zh: str
+    blocks: bool = False

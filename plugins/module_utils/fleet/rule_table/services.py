@@ -134,4 +134,32 @@ RULES: dict[str, Rule] = {
         "set tier: active on one deployment",
         "请将其中一个部署设为 tier: active",
     ),
+    "SVC-020": Rule(
+        "warning",
+        "group {group} has {members} hosts: {spare} are left over and serve nothing here",
+        "组 {group} 有 {members} 台主机：余下 {spare} 台在此不提供服务",
+        "add hosts until every replica is whole, or take the spare ones out of the group",
+        "请增加主机使每个副本完整，或将多余的主机移出该组",
+    ),
+    "SVC-021": Rule(
+        "error",
+        "group {group} has {members} hosts, fewer than one replica spans",
+        "组 {group} 只有 {members} 台主机，少于一个副本所需",
+        "add hosts to the group, or let a replica span at most {members}",
+        "请向该组增加主机，或将副本跨越的主机数设为不超过 {members}",
+    ),
+    "SVC-022": Rule(
+        "error",
+        "the engine's {cards} accelerators (tensor × pipeline × data parallel) do not divide over {hosts} hosts",
+        "引擎的 {cards} 张加速卡（张量 × 流水线 × 数据并行）不能平均分到 {hosts} 台主机",
+        "choose parallel sizes whose product is a multiple of {hosts}",
+        "请选择乘积为 {hosts} 的倍数的并行数",
+    ),
+    "SVC-023": Rule(
+        "error",
+        "the engines planned for {host} take {wanted} accelerators, and it has {cards}; parallel sizes count them",
+        "计划在 {host} 上运行的引擎需要 {wanted} 张加速卡，而该主机有 {cards} 张；并行数按加速卡计算",
+        "lower tensor_parallel, pipeline_parallel or replicas_per_host, or span several hosts with hosts_per_replica",
+        "请减小 tensor_parallel、pipeline_parallel 或 replicas_per_host，或用 hosts_per_replica 跨多台主机",
+    ),
 }

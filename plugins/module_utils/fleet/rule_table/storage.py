@@ -1,0 +1,38 @@
+"""Storage: every rule, and its words in both languages."""
+
+# Chinese punctuation in Chinese texts.
+# ruff: noqa: RUF001
+from __future__ import annotations
+
+from .rule import Rule
+
+RULES: dict[str, Rule] = {
+    "STO-001": Rule(
+        "error",
+        "must be an absolute path without . or .. in it",
+        "必须是不含 . 和 .. 的绝对路径",
+        "write it like /srv/models",
+        "请写成 /srv/models 的形式",
+    ),
+    "STO-002": Rule(
+        "error",
+        "the path is, holds or lies in {other}, which is taken already",
+        "该路径与已使用的 {other} 相同、包含它或位于其中",
+        "choose a path of its own",
+        "请选择独立的路径",
+    ),
+    "STO-003": Rule(
+        "error",
+        "a source of type {type} is written as {form}",
+        "{type} 类型的来源应写成 {form}",
+        "write it like that",
+        "请按此形式书写",
+    ),
+    "STO-004": Rule(
+        "error",
+        "{name} is for NFS only",
+        "{name} 仅适用于 NFS",
+        "remove it, or set type: nfs",
+        "请删除，或设置 type: nfs",
+    ),
+}
