@@ -62,6 +62,44 @@ def facts_data(address: str = "10.77.0.11", **changes: Any) -> dict[str, Any]:
     }
 
 
+def card_data(index: int = 0, **changes: Any) -> dict[str, Any]:
+    """One card as fleet_discover returns it."""
+    return {
+        "index": index,
+        "vendor": "nvidia",
+        "chip": "NVIDIA A100-SXM4-80GB",
+        "pci_id": "10de:20b2",
+        "pci_address": f"0000:{index:02x}:00.0",
+        "memory_bytes": 81920 << 20,
+        "driver": "580.159.04",
+        "health": "ok",
+        "numa_node": index // 4,
+        "kernel_driver": "nvidia",
+        "processes": [],
+        **changes,
+    }
+
+
+def gpu_data(address: str = "10.77.0.11", **changes: Any) -> dict[str, Any]:
+    """What fleet_discover returns on a host with eight A100."""
+    return facts_data(
+        address,
+        os={"id": "ubuntu", "version_id": "22.04", "codename": "jammy", "pretty_name": "Ubuntu 22.04.5 LTS"},
+        glibc="2.35",
+        memory={"total_bytes": 1 << 40},
+        cards=[card_data(index) for index in range(8)],
+        card_tools={
+            "nvidia": {
+                "driver": "580.159.04",
+                "library_version": "580.159.04",
+                "nvswitches": 6,
+                "fabric_manager": {"version": "580.159.04", "state": "Completed"},
+            }
+        },
+        **changes,
+    )
+
+
 @dataclass
 class Case:
     """A fleet that a test may change before it plans."""
@@ -81,6 +119,8 @@ class Case:
         default_factory=lambda: {host: facts_data(address) for host, address in ADDRESSES.items()}
     )
     age_seconds: int = 0
+    #: Codes that such a fleet always has.
+    background: set[str] = field(default_factory=set)
 
     @property
     def service(self) -> dict[str, Any]:
@@ -107,6 +147,15 @@ class Case:
         self.addresses[name] = address
         self.groups[group].append(name)
         self.facts[name] = facts_data(address)
+
+    def on_gpus(self) -> dict[str, Any]:
+        """Let the engines run on A100 hosts; the facts of the first one, to be spoiled."""
+        self.background = {"REL-002"}
+        for host in self.groups["cpu_hosts"]:
+            self.facts[host] = gpu_data(self.addresses[host])
+        self.deployment["engine"] = {}
+        self.deployment["environment"] = {}
+        return self.facts["engine-1"]
 
     def inventory(self) -> Inventory:
         """The planner's view."""

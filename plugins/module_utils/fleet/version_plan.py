@@ -102,10 +102,13 @@ def to_wanted(versions: Versions, backend: str | None) -> Wanted:
 
 def to_solver(facts: HostFacts) -> solver_facts.HostFacts:
     """A host as the solver sees it."""
+    name = facts.os_name.lower()
+    # Both editions call themselves kylin V10: the desktop's is like Debian, or says so in its name.
+    desktop = facts.os_id == "kylin" and ("debian" in facts.os_like or "desktop" in name or "桌面" in name)
     return solver_facts.HostFacts(
         os_id=facts.os_id or None,
         os_version=facts.os_version or None,
-        os_codename=facts.os_codename or None,
+        os_codename="desktop" if desktop else facts.os_codename or None,
         arch=facts.arch or None,
         glibc=facts.glibc or None,
         page_size=facts.page_size,
