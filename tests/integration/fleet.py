@@ -209,6 +209,16 @@ class Fleet:
     def vip_holders(self, hosts: Iterator[str] | list[str]) -> list[str]:
         return [h for h in hosts if f"{self.vip}/" in self.on(h, "ip", "-br", "address", check=False)]
 
+    def vip_journal(self) -> str:
+        """What keepalived said of its states on every gateway: a move of the address shows to clients as a broken
+        connection."""
+        lines = []
+        for host in self.hosts():
+            if self.slice_of(host)["gateway"]:
+                text = self.on(host, "journalctl", "-b", "-u", "keepalived", "-o", "short-precise", check=False)
+                lines += [f"{host}: {line}" for line in text.splitlines() if " STATE" in line]
+        return "\n".join(lines[-40:])
+
     def slice_of(self, host: str) -> dict[str, Any]:
         return json.loads((self.state / "slices" / f"{host}.json").read_text())
 

@@ -135,6 +135,21 @@ def test_a_reload_of_the_holder_moves_nothing(hosts, holder):
     assert holders(hosts) == [holder]
 
 
+def test_busy_cpus_move_nothing(hosts, holder):
+    """A backup that misses three adverts takes the address: keepalived must run while everything else waits."""
+    for one in hosts.values():
+        assert "RR" in one.check_output("ps -C keepalived -o cls=").split()
+        one.check_output("systemd-run -q --unit busy sh -c 'for i in 1 2 3 4; do yes >/dev/null & done; wait'")
+    try:
+        before = [one.check_output("cat /run/vllm-fleet/vip-state") for one in hosts.values()]
+        time.sleep(25)
+        assert [one.check_output("cat /run/vllm-fleet/vip-state") for one in hosts.values()] == before
+        assert holders(hosts) == [holder]
+    finally:
+        for one in hosts.values():
+            one.check_output("systemctl stop busy")
+
+
 def test_unit_and_rights(host):
     assert host.service("keepalived").is_enabled
     show = host.check_output(
