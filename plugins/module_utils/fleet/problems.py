@@ -108,10 +108,30 @@ def problem(code: str, path: str, value: object = None, /, **params: object) -> 
     )
 
 
+#: From so many hosts on, one problem stands for all that have it: a fleet of a thousand alike must not fill the screen.
+ALIKE = 4
+_HOST_PATH = re.compile(r'hosts(?:\.([^.\[]+)|\[("(?:[^"\\]|\\.)*")\])(.*)', re.DOTALL)
+
+
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Errors first, then by place and code, without duplicates: the same faults always read the same."""
+    """Errors first, then by place and code, without duplicates: the same faults always read the same.
+
+    The same fault of many hosts becomes one problem, at the first of them, with the number of the others.
+    """
     unique = {(p.code, p.path, p.value, p.rule): p for p in problems}
-    return sorted(unique.values(), key=lambda p: (p.severity != "error", p.path, p.code, p.rule))
+    alike: dict[tuple[str, ...], list[Problem]] = {}
+    for p in unique.values():
+        found = _HOST_PATH.fullmatch(p.path)
+        key = (p.code, p.severity, p.value, p.rule, p.remedy, found[3] if found else p.path, "host" if found else "")
+        alike.setdefault(key, []).append(p)
+    merged: list[Problem] = []
+    for members in alike.values():
+        if len(members) < ALIKE:
+            merged += members
+            continue
+        members.sort(key=lambda p: p.path)
+        merged.append(replace(members[0], path=f"{members[0].path} (and {len(members) - 1} more hosts)"))
+    return sorted(merged, key=lambda p: (p.severity != "error", p.path, p.code, p.rule))
 
 
 def errors(problems: Iterable[Problem]) -> list[Problem]:
