@@ -30,7 +30,7 @@ class Cards(Strict):
         description="The name that the vendor's tool prints: A100-SXM4-80GB, 910B3, K100_AI, …", min_length=1
     )
     count: int = Field(ge=1, le=64, description="How many the tool lists (an Atlas A3 card counts twice).")
-    memory_gib: float = Field(gt=0, le=4096, description="Memory of one, GiB, as the tool prints it.", strict=False)
+    memory_gib: float = Field(gt=0, le=4096, description="Memory of one, GiB, as the tool prints it.")
 
 
 class Host(Strict):
@@ -47,7 +47,7 @@ class Host(Strict):
     cards: Cards | None = Field(default=None, description="The accelerators.")
     cpus: Count | None = Field(default=None, description="Logical CPUs.")
     numa_nodes: Count | None = Field(default=None, description="NUMA nodes.")
-    memory_gib: float | None = Field(default=None, gt=0, le=1 << 20, description="Memory, GiB.", strict=False)
+    memory_gib: float | None = Field(default=None, gt=0, le=1 << 20, description="Memory, GiB.")
     driver: VersionText | None = Field(default=None, description="NVIDIA's or Hygon's driver.")
     hdk: VersionText | None = Field(default=None, description="Huawei's driver and firmware package.")
     cann: VersionText | None = Field(default=None, description="The installed CANN toolkit.")
@@ -90,7 +90,7 @@ class Cache(Strict):
     """A directory on a local disk that models are copied to before they are loaded."""
 
     path: str = Field(description="Absolute.", min_length=1)
-    min_free_gib: float = Field(default=0, ge=0, description="Must stay free, GiB.", strict=False)
+    min_free_gib: float = Field(default=0, ge=0, description="Must stay free, GiB.")
 
 
 class Storage(Strict):

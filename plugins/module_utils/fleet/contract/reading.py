@@ -119,6 +119,8 @@ def salvage[T: BaseModel](model: type[T], data: Any, prefix: tuple[str | int, ..
     One mistake must not hide another: faulty values are replaced by their defaults or by stand-ins, and rules go on.
     """
     problems: list[Problem] = []
+    if not isinstance(data, Mapping):
+        return None, [wrong_type(path_of(prefix), data, "dict")]
     rest = deepcopy(data)
     for attempt in range(6):
         try:
