@@ -32,6 +32,18 @@ def over_two_hosts(c: Case) -> None:
     over_hosts(c, 2)
 
 
+def on_ascend(c: Case) -> None:
+    c.on_gpus()
+    for host in c.groups["cpu_hosts"]:
+        c.facts[host] |= {
+            "os": {"id": "openEuler", "version_id": "24.03", "codename": "LTS-SP1"},
+            "arch": "aarch64",
+            "glibc": "2.38",
+            "cards": [{"vendor": "huawei", "chip": "910B3", "index": n, "memory_bytes": 64 << 30} for n in range(8)],
+            "card_tools": {"huawei": {"hdk": "25.5.0"}},
+        }
+
+
 def storage(c: Case, *mounts: dict[str, object]) -> None:
     c.background |= {"REL-004"}
     plain = {"path": "/srv/models", "type": "nfs", "source": "10.0.0.5:/models"}
@@ -68,6 +80,13 @@ CASES |= {
     "SVC-021": lambda c: over_hosts(c, 4),
     "SVC-022": lambda c: (c.on_gpus(), over_hosts(c, 2), c.deployment.update(tensor_parallel=3)),
     "SVC-023": lambda c: (c.on_gpus(), c.deployment.update(tensor_parallel=8, replicas_per_host=2)),
+    "SVC-024": lambda c: (
+        c.on_gpus().update(cards=[card_data(chip="Tesla V100-SXM2-32GB")]),
+        c.deployment["engine"].update(dtype="bfloat16"),
+    ),
+    "SVC-025": lambda c: (on_ascend(c), c.deployment["engine"].update(block_size=16)),
+    "MOD-010": lambda c: c.artifact.update(source="file:///srv/models/tiny.om"),
+    "STO-005": lambda c: (c.artifact.update(source="nfs://models/tiny"), c.background.add("REL-001")),
     "REL-001": lambda c: c.artifact.update(source="hf://org/tiny@main"),
     "REL-002": lambda c: c.on_gpus(),
     "REL-003": lambda c: over_hosts(c, 2),

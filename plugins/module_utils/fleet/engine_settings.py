@@ -57,6 +57,7 @@ OWNED_ENVIRONMENT: dict[str, tuple[str, str]] = {
         ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
         ("the plan gives each engine its cards", "由计划为每个引擎分配加速卡"),
     ),
+    "VLLM_ENGINE_READY_TIMEOUT_S": ("it follows from the model's size", "由模型大小计算得出"),
     "VLLM_API_KEY": ("set fleet_engine_api_key", "请设置 fleet_engine_api_key"),
 }
 
@@ -268,18 +269,40 @@ VISIBLE_CARDS = {
 }
 
 
-def environment(engine: Placed, address: str, pinned: Pinned, backend: str) -> dict[str, str]:
+#: The interface for collective communication where an engine spans hosts, by backend. Left alone, libraries may
+#: take loopback or a wrong network (vllm-project/vllm#7074, #19045).
+COLLECTIVE_INTERFACE = {
+    "cpu": ("GLOO_SOCKET_IFNAME",),
+    "cuda": ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"),
+    "dcu": ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"),
+    "rocm": ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"),
+    "ascend": ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "HCCL_SOCKET_IFNAME"),
+}
+#: First port of HCCL for the first engine of a host: above the kernel's ephemeral ports, and of each engine its own
+#: (vllm-project/vllm-ascend#405: its default, 60000, was taken).
+HCCL_FIRST_PORT, HCCL_PORTS = 61000, 64
+
+
+def environment(
+    engine: Placed, address: str, pinned: Pinned, backend: str, facts: HostFacts, start_timeout_seconds: int
+) -> dict[str, str]:
     """The whole environment of an engine, without its secret."""
     own = {
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_DO_NOT_TRACK": "1",
         "VLLM_HOST_IP": address,
+        "VLLM_ENGINE_READY_TIMEOUT_S": str(start_timeout_seconds),
     }
     if backend == "cpu":
         own["VLLM_CPU_OMP_THREADS_BIND"] = pinned.cpus or "nobind"
     elif pinned.cards:
         own[VISIBLE_CARDS[backend]] = ",".join(map(str, pinned.cards))
+    if backend == "ascend" and engine.deployment.cards_per_engine > 1:
+        own["HCCL_IF_BASE_PORT"] = str(HCCL_FIRST_PORT + HCCL_PORTS * engine.index)
+    interface = facts.interface_with(address)
+    if len(engine.replica) > 1 and interface:
+        own |= dict.fromkeys(COLLECTIVE_INTERFACE[backend], interface)
     threads = {"OMP_NUM_THREADS": str(pinned.threads)} if backend == "cpu" else {}
     return dict(sorted((threads | dict(engine.deployment.environment) | own).items()))
 

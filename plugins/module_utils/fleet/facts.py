@@ -205,6 +205,14 @@ class HostFacts:
         wanted = ipaddress.ip_address(address)
         return any(ipaddress.ip_interface(t).ip == wanted for texts in self.interfaces.values() for t in texts)
 
+    def interface_with(self, address: str) -> str | None:
+        """The interface that has exactly this address."""
+        wanted = ipaddress.ip_address(address)
+        for name in sorted(self.interfaces):
+            if any(ipaddress.ip_interface(text).ip == wanted for text in self.interfaces[name]):
+                return name or None
+        return None
+
     def addresses_text(self) -> str:
         """All addresses, for messages."""
         return ", ".join(f"{n} {t}" for n in sorted(self.interfaces) for t in self.interfaces[n]) or "none"

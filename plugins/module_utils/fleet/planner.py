@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from . import capacity_rules, engine_settings, gateway_plan, host_rules
+from . import capacity_rules, card_rules, engine_settings, gateway_plan, host_rules
 from .contract import Parsed
 from .facts import HostFacts
 from .host_rules import age_text
@@ -107,7 +107,8 @@ def _examine(
         if chosen.set.backend != "cpu":
             problems += host_rules.check_cards(host, engines, known, chosen.set.backend)
         for engine in engines:
-            problems += _check_deployment(engine, chosen, known, checked)
+            problems += _check_deployment(engine, chosen, known, matrix, checked)
+            problems += _check_source(engine, parsed, chosen, checked)
             found, memory = capacity.check(engine, chosen, known)
             problems += found
             if memory is not None:
@@ -121,7 +122,7 @@ def _examine(
 
 
 def _check_deployment(
-    engine: Placed, chosen: Chosen, facts: HostFacts, checked: set[tuple[object, ...]]
+    engine: Placed, chosen: Chosen, facts: HostFacts, matrix: Matrix, checked: set[tuple[object, ...]]
 ) -> list[Problem]:
     """What depends on the deployment and the kind of host, once for each pair."""
     found: list[Problem] = []
@@ -134,7 +135,26 @@ def _check_deployment(
         if kind not in checked:
             checked.add(kind)
             found += engine_settings.check_on_cpu(engine.prefix, engine.deployment, engine.host, facts, chosen.set.vllm)
+    else:
+        cards = tuple(sorted({card.chip for card in facts.cards}))
+        if (engine.prefix, "cards", cards) not in checked:
+            checked.add((engine.prefix, "cards", cards))
+            found += card_rules.check_options(engine, chosen, matrix)
     return found
+
+
+def _check_source(engine: Placed, parsed: Parsed, chosen: Chosen, checked: set[tuple[object, ...]]) -> list[Problem]:
+    """Weights that would be mapped over the network; once for each deployment."""
+    storage = parsed.of(engine.host).storage
+    model = parsed.models.get(engine.model)
+    if model is None or engine.version not in model.versions or (storage is not None and storage.cache is not None):
+        return []
+    source = artifact_of(engine, parsed, chosen.set.backend)[1].source
+    _, strategy = card_rules.option(engine.deployment.engine, "safetensors-load-strategy")
+    if not source.startswith("nfs://") or strategy in ("eager", "prefetch") or (engine.prefix, "nfs") in checked:
+        return []
+    checked.add((engine.prefix, "nfs"))
+    return [problem("STO-005", path_of((*engine.prefix, "group")), engine.deployment.group, host=engine.host)]
 
 
 def _check_unplaced(
@@ -219,6 +239,7 @@ def _engine(
     memory = seen.memory.get((engine.host, engine.name))
     weights = source.weight_bytes if source else (memory.weights_bytes * engine.cards_here if memory else 0)
     address = seen.addresses[engine.host]
+    timeout = engine_settings.start_timeout(weights, facts.disk_read_bytes_per_second)
     return Engine(
         name=engine.name,
         service=engine.service_name,
@@ -230,14 +251,14 @@ def _engine(
         address=address,
         port=engine.port,
         settings=engine_settings.settings(engine, model_path, seen.addresses),
-        environment=engine_settings.environment(engine, address, pinned, backend),
+        environment=engine_settings.environment(engine, address, pinned, backend, facts, timeout),
         cpus=pinned.cpus,
         numa_nodes=pinned.numa_nodes,
         memory_max_bytes=engine.deployment.memory_max_bytes,
         cards=list(pinned.cards),
         replica=list(engine.replica),
         memory=memory,
-        start_timeout_seconds=engine_settings.start_timeout(weights, facts.disk_read_bytes_per_second),
+        start_timeout_seconds=timeout,
         shutdown_timeout_seconds=service.shutdown_timeout_seconds,
         stop_timeout_seconds=engine_settings.stop_timeout(service.shutdown_timeout_seconds),
         max_request_seconds=service.max_request_seconds,

@@ -168,6 +168,9 @@ def source_path(source: str) -> str | None:
 def _check_source(path: str, source: str, model: str, inventory: Inventory) -> list[Problem]:
     if source == UNKNOWN:
         return []
+    converted = re.search(r"\.(om|onnx|mindir|engine|plan)/?\Z", source)
+    if converted:
+        return [problem("MOD-010", path, source, suffix=f".{converted[1]}")]
     scheme = urlsplit(source).scheme
     if scheme and scheme not in KNOWN_SCHEMES:
         return [problem("MOD-001", path, source, scheme=scheme, known=", ".join(f"{s}://" for s in KNOWN_SCHEMES))]

@@ -70,4 +70,11 @@ RULES: dict[str, Rule] = {
         "write the path of a config.json beside the inventory, or its keys here",
         "请填写清单旁 config.json 的路径，或在此写出其中的键",
     ),
+    "MOD-010": Rule(
+        "error",
+        "vLLM loads no converted models ({suffix}): it runs the model's own files, on every backend",
+        "vLLM 不加载转换后的模型（{suffix}）：在所有后端上都直接运行模型原始文件",
+        "write the directory of the original model, with config.json and safetensors",
+        "请填写含有 config.json 与 safetensors 的原始模型目录",
+    ),
 }

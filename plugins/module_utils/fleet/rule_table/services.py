@@ -162,4 +162,18 @@ RULES: dict[str, Rule] = {
         "lower tensor_parallel, pipeline_parallel or replicas_per_host, or span several hosts with hosts_per_replica",
         "请减小 tensor_parallel、pipeline_parallel 或 replicas_per_host，或用 hosts_per_replica 跨多台主机",
     ),
+    "SVC-024": Rule(
+        "error",
+        "the card {card} of {host} has no bfloat16 arithmetic",
+        "主机 {host} 的加速卡 {card} 不支持 bfloat16 运算",
+        "write dtype: float16",
+        "请写 dtype: float16",
+    ),
+    "SVC-025": Rule(
+        "warning",
+        "vllm-ascend works with blocks of {default} tokens, and replaces other sizes without a word",
+        "vllm-ascend 的块大小为 {default} 个 token，其他值会被静默替换",
+        "remove block_size",
+        "请删除 block_size",
+    ),
 }

@@ -1,0 +1,58 @@
+"""What a kind of card cannot do: rules over a deployment's options on hosts with accelerators."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .placement import Placed
+from .problems import Problem, path_of, problem
+from .version_plan import Chosen
+from .version_sets.facts import vendor_of
+from .version_sets.links import capability_of, look_at
+from .version_sets.matrix import Matrix
+
+BF16 = frozenset({"bfloat16", "bf16"})
+#: vLLM refuses bfloat16 below this compute capability (vllm/platforms/cuda.py, 0.33.0).
+BF16_CAPABILITY = (8, 0)
+#: What vllm-ascend takes for block_size; other values it replaces without a word (vllm_ascend/utils.py, 0.30.0rc2).
+ASCEND_BLOCK_SIZE = 128
+
+
+def option(engine: Mapping[str, Any], name: str) -> tuple[str, Any]:
+    """An option as the operator wrote it: the name in its spelling, and the value; None where it is not there."""
+    for spelled, value in engine.items():
+        if spelled.lstrip("-").replace("_", "-") == name:
+            return spelled, value
+    return name, None
+
+
+def check_options(engine: Placed, chosen: Chosen, matrix: Matrix) -> list[Problem]:
+    """Faults of one deployment on one kind of host."""
+    found: list[Problem] = []
+    spelled, dtype = option(engine.deployment.engine, "dtype")
+    if isinstance(dtype, str) and dtype.lower() in BF16:
+        for card in _without_bf16(chosen, matrix):
+            path = path_of((*engine.prefix, "engine", spelled))
+            found.append(problem("SVC-024", path, dtype, card=card, host=engine.host))
+    spelled, size = option(engine.deployment.engine, "block-size")
+    if chosen.set.backend == "ascend" and size is not None and size != ASCEND_BLOCK_SIZE:
+        path = path_of((*engine.prefix, "engine", spelled))
+        found.append(problem("SVC-025", path, size, default=ASCEND_BLOCK_SIZE))
+    return found
+
+
+def _without_bf16(chosen: Chosen, matrix: Matrix) -> list[str]:
+    """Cards of the host that have no bfloat16 arithmetic."""
+    host = look_at(chosen.facts, matrix)
+    cards = [
+        f"{row.card} (compute capability {row.capability})"
+        for row in capability_of(host, matrix)
+        if tuple(int(n) for n in row.capability.split(".")) < BF16_CAPABILITY
+    ]
+    for card in host.cards:
+        if vendor_of(card) == "hygon":
+            words = re.split(r"[\s,]+", card.chip.upper())
+            cards += [f"{r.card} ({r.gfx})" for r in matrix.dcu_cards if r.bf16 is False and r.card.upper() in words]
+    return list(dict.fromkeys(cards))
