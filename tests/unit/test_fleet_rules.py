@@ -162,10 +162,10 @@ def old_facts(c: Case) -> None:
     ("option", "value", "words"),
     [
         ("dtype", "float33", "float32"),
-        ("max_num_seqs", "eight", "max-num-seqs"),
+        ("max_num_seqs", "eight", "max_num_seqs takes a whole number"),
         ("max_num_seqs", -8, "at least 1"),
         ("kv_cache_memory_bytes", 0, "at least 1"),
-        ("enforce_eager", 7, "enforce-eager"),
+        ("enforce_eager", 7, "enforce_eager takes true or false"),
     ],
 )
 def test_values_that_vllm_refuses(option: str, value: object, words: str) -> None:
@@ -188,10 +188,10 @@ def test_the_sample_has_no_problem() -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert sorted(CASES) == sorted(RULES)
+    assert sorted(CASES) == sorted(code for code in RULES if not code.startswith("SET-"))
 
 
-@pytest.mark.parametrize("code", sorted(RULES))
+@pytest.mark.parametrize("code", sorted(CASES))
 def test_rule(code: str) -> None:
     spoiled = Case()
     CASES[code](spoiled)

@@ -12,7 +12,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from .rule_table import RULES, Severity
 
@@ -106,6 +106,13 @@ def problem(code: str, path: str, value: object = None, /, **params: object) -> 
         rule_zh=row.rule_zh.format(**params),
         remedy_zh=row.remedy_zh.format(**params),
     )
+
+
+def as_warning(item: Problem) -> Problem:
+    """A problem whose rule can be either, as a warning. Raises ValueError for a rule that is always an error."""
+    if item.severity == "error" and not RULES[item.code].either:
+        raise ValueError(f"{item.code} is always an error")
+    return replace(item, severity="warning")
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:

@@ -33,13 +33,11 @@ class VersionSet:
 
 @dataclass(frozen=True)
 class Matrix:
-    """All sets, what systems are refused or were tried, and the options of each vLLM version."""
+    """All sets, and what systems are refused or were tried."""
 
     sets: tuple[VersionSet, ...]
     refused_systems: tuple[Mapping[str, str], ...] = ()
     tried_systems: tuple[Mapping[str, str], ...] = ()
-    removed_options: Mapping[str, Mapping[str, str]] | None = None
-    options: Mapping[str, frozenset[str]] | None = None
 
     @property
     def newest_vllm(self) -> str:
@@ -70,13 +68,6 @@ def load_matrix(data: Path = DATA) -> Matrix:
         ),
         refused_systems=tuple(raw["refused_systems"]),
         tried_systems=tuple(raw["tried_systems"]),
-        removed_options=raw["removed_options"],
-        options={
-            path.stem: frozenset(
-                line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")
-            )
-            for path in sorted((data / "engine_options").glob("*.txt"))
-        },
     )
 
 

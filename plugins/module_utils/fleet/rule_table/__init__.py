@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import gateway, hosts, inventory, models, services
+from . import gateway, hosts, inventory, models, services, versions
 from .rule import Rule, Severity
 
 RULES: dict[str, Rule] = {
@@ -11,6 +11,7 @@ RULES: dict[str, Rule] = {
     **gateway.RULES,
     **models.RULES,
     **hosts.RULES,
+    **versions.RULES,
 }
 
 __all__ = ["RULES", "Rule", "Severity"]

@@ -10,10 +10,14 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class Rule:
-    """One row of the table. Texts are ``str.format`` templates over the parameters of ``problem()``."""
+    """One row of the table. Texts are ``str.format`` templates over the parameters of ``problem()``.
+
+    either: the rule is an error, and a warning where what it rests on is not certain.
+    """
 
     severity: Severity
     rule: str
     rule_zh: str
     remedy: str
     remedy_zh: str
+    either: bool = False

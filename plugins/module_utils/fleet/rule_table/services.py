@@ -51,8 +51,8 @@ RULES: dict[str, Rule] = {
     ),
     "SVC-008": Rule(
         "error",
-        "vLLM {vllm} no longer has this option",
-        "vLLM {vllm} 已不再有该选项",
+        "vLLM {vllm} does not have this option, or no longer",
+        "vLLM {vllm} 没有或已不再有该选项",
         "{instead}",
         "{instead_zh}",
     ),
