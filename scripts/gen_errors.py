@@ -19,6 +19,7 @@ FAMILIES = {
     "GW": ("Gateways and virtual addresses", "网关与虚拟地址"),
     "MOD": ("Models", "模型"),
     "HOST": ("Hosts", "主机"),
+    "SET": ("Version sets", "版本组合"),
     "STO": ("Storage", "存储"),
     "REL": ("What this release cannot do yet", "本版本尚不支持的功能"),
 }
@@ -29,7 +30,8 @@ Generated from `plugins/module_utils/fleet/rule_table/` by `scripts/gen_errors.p
 
 Every check reports all problems at once, each with its code, the place in the inventory, the value, the rule and the
 remedy. An `error` stops a run before anything is changed; a `warning` does not. Words in `<…>` stand for what a
-message names.
+message names. `error or warning`: a warning where what the rule rests on is not certain, an error otherwise. Where no
+version set is legal, every remedy ends with the nearest legal sets.
 """
 
 
@@ -48,7 +50,8 @@ def page() -> str:
         for code, rule in sorted(RULES.items()):
             if code.startswith(family + "-"):
                 both = f"{shown(rule.rule)}<br>{shown(rule.rule_zh)} | {shown(rule.remedy)}<br>{shown(rule.remedy_zh)}"
-                lines.append(f"| {code} | {rule.severity} | {both} |")
+                severity = "error or warning" if rule.either else rule.severity
+                lines.append(f"| {code} | {severity} | {both} |")
         lines.append("")
     return "\n".join(lines)
 

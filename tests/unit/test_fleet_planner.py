@@ -11,7 +11,7 @@ from fleet.engine_settings import OWNED_ENVIRONMENT, OWNED_OPTIONS, start_timeou
 from fleet.placement import cpu_list
 from fleet.plan import Plan, digest
 from fleet.problems import SECRET_NAME
-from fleet.version_sets.engine_args import engine_version
+from fleet.version_sets import engine_args
 from fleet_samples import SECRET, Case, facts_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -166,6 +166,7 @@ def test_engine_of_the_sample() -> None:
         "OMP_NUM_THREADS": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_DO_NOT_TRACK": "1",
+        "VLLM_ENGINE_READY_TIMEOUT_S": "960",
         "VLLM_HOST_IP": "10.77.0.11",
         "VLLM_NO_USAGE_STATS": "1",
     }
@@ -250,9 +251,10 @@ def test_hash_is_over_the_content() -> None:
 
 
 def test_no_usable_option_looks_like_a_secret() -> None:
-    options = {option.name for option in engine_version("0.32.0").options.values()}
-    assert {o for o in options if SECRET_NAME.search(o)} == {"api-key", "hf-token"}
-    assert set(OWNED_OPTIONS) <= options
+    for version in engine_args.recorded_versions():
+        options = set(engine_args.engine_version(version).options)
+        assert {o for o in options if SECRET_NAME.search(o)} == {"api-key", "hf-token"}
+    assert set(OWNED_OPTIONS) <= set(engine_args.engine_version("0.32.0").options)
     assert "VLLM_API_KEY" in OWNED_ENVIRONMENT
 
 

@@ -8,6 +8,7 @@ import pytest
 from fleet.inventory import ModelSeen, SecretState
 from fleet.problems import RULES, as_json, problem, render
 from fleet_samples import SEEN, SOURCE, Case, card_data, facts_data
+from versions import set_cases as versions_cases
 
 CASES: dict[str, Callable[[Case], object]] = {}
 
@@ -32,8 +33,17 @@ def over_two_hosts(c: Case) -> None:
     over_hosts(c, 2)
 
 
+def on_v100(c: Case) -> None:
+    c.on_gpus()
+    # The newest vLLM with kernels for it is none whose options were recorded.
+    c.background.add("SET-120")
+    for host in c.groups["cpu_hosts"]:
+        c.facts[host].update(cards=[card_data(chip="Tesla V100-SXM2-32GB")])
+
+
 def on_ascend(c: Case) -> None:
     c.on_gpus()
+    c.background.add("SET-064")
     for host in c.groups["cpu_hosts"]:
         c.facts[host] |= {
             "os": {"id": "openEuler", "version_id": "24.03", "codename": "LTS-SP1"},
@@ -80,10 +90,8 @@ CASES |= {
     "SVC-021": lambda c: over_hosts(c, 4),
     "SVC-022": lambda c: (c.on_gpus(), over_hosts(c, 2), c.deployment.update(tensor_parallel=3)),
     "SVC-023": lambda c: (c.on_gpus(), c.deployment.update(tensor_parallel=8, replicas_per_host=2)),
-    "SVC-024": lambda c: (
-        c.on_gpus().update(cards=[card_data(chip="Tesla V100-SXM2-32GB")]),
-        c.deployment["engine"].update(dtype="bfloat16"),
-    ),
+    "SVC-024": lambda c: (on_v100(c), c.deployment["engine"].update(dtype="bfloat16")),
+    "SVC-026": lambda c: c.on_gpus().update(cards=[card_data(chip="Tesla V100-SXM2-32GB")]),
     "SVC-025": lambda c: (on_ascend(c), c.deployment["engine"].update(block_size=16)),
     "MOD-010": lambda c: c.artifact.update(source="file:///srv/models/tiny.om"),
     "STO-005": lambda c: (c.artifact.update(source="nfs://models/tiny"), c.background.add("REL-001")),
@@ -116,7 +124,7 @@ CASES |= {
     "GW-011": lambda c: c.gateway.update(vips=["fd00::100/64"]),
     "GW-014": lambda c: c.gateway.update(vips=["10.77.0.255/24"]),
     "GW-015": lambda c: c.gateway.update(vips=["10.77.0.100/16"]),
-    "MOD-001": lambda c: c.artifact.update(source="modelscope://Qwen/Qwen2.5-72B@v1"),
+    "MOD-001": lambda c: c.artifact.update(source="s3://bucket/model"),
     "MOD-002": lambda c: c.seen.update({SOURCE: ModelSeen(exists=False, has_config=False)}),
     "MOD-003": lambda c: c.seen.update({SOURCE: ModelSeen(exists=True, weight_files=1, pointers=("a.safetensors",))}),
     "MOD-004": lambda c: c.seen.update({SOURCE: ModelSeen(exists=True, weight_files=0)}),
@@ -127,11 +135,7 @@ CASES |= {
         {SOURCE: ModelSeen(True, weight_files=1, damaged=(("a.safetensors", "is cut"),))}
     ),
     "HOST-001": lambda c: c.facts.pop("engine-2"),
-    "HOST-003": lambda c: c.facts["engine-1"].update(arch="riscv64"),
-    "HOST-004": lambda c: c.facts["engine-1"].update(glibc="2.17"),
-    "HOST-005": lambda c: c.facts["engine-1"].update(page_size=65536),
     "HOST-009": lambda c: c.facts.update({"engine-1": facts_data("10.77.0.99")}),
-    "HOST-010": lambda c: c.facts["engine-1"]["os"].update(id="gentoo"),
 }
 
 
@@ -170,6 +174,7 @@ def same_ports(c: Case) -> None:
 def no_bfloat16(c: Case) -> None:
     c.deployment["engine"]["dtype"] = "bfloat16"
     c.facts["engine-1"]["cpu"] = {"count": 8, "flags": ["avx512f"]}
+    c.background.add("SET-072")
 
 
 @case("SVC-012")
@@ -195,9 +200,9 @@ def too_many_gateways(c: Case) -> None:
         c.add_host(f"more-{number}", f"10.77.0.{number + 120}", "gateways")
 
 
-@case("HOST-002")
 def old_system(c: Case) -> None:
     c.facts["engine-1"]["os"] = {"id": "centos", "version_id": "7", "pretty_name": "CentOS Linux 7 (Core)"}
+    c.facts["engine-1"]["glibc"] = "2.17"
 
 
 @case("HOST-006")
@@ -219,10 +224,10 @@ def old_facts(c: Case) -> None:
     ("option", "value", "words"),
     [
         ("dtype", "float33", "float32"),
-        ("max_num_seqs", "eight", "max-num-seqs"),
+        ("max_num_seqs", "eight", "max_num_seqs takes a whole number"),
         ("max_num_seqs", -8, "at least 1"),
         ("kv_cache_memory_bytes", 0, "at least 1"),
-        ("enforce_eager", 7, "enforce-eager"),
+        ("enforce_eager", 7, "enforce_eager takes true or false"),
     ],
 )
 def test_values_that_vllm_refuses(option: str, value: object, words: str) -> None:
@@ -245,10 +250,12 @@ def test_the_sample_has_no_problem() -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert sorted(CASES) == sorted(RULES)
+    # One table of cases a family that has its own; each has a test that tries them.
+    families = (CASES, versions_cases.CASES)
+    assert sorted(code for cases in families for code in cases) == sorted(RULES)
 
 
-@pytest.mark.parametrize("code", sorted(RULES))
+@pytest.mark.parametrize("code", sorted(CASES))
 def test_rule(code: str) -> None:
     spoiled = Case()
     CASES[code](spoiled)
@@ -261,15 +268,14 @@ def test_twelve_faults_are_reported_at_once() -> None:
     c = Case()
     planted = [
         "INV-001", "INV-003", "INV-009", "SVC-001", "SVC-003", "SVC-007", "SVC-008", "SVC-009", "GW-004", "GW-008",
-        "MOD-007", "HOST-002", "HOST-007",
+        "MOD-007", "HOST-007",
     ]  # fmt: skip
     for code in planted:
         CASES[code](c)
     no_secret(c)
-    found = {p.code for p in c.problems()}
-    assert found >= {*planted, "INV-011"}
+    old_system(c)
     # One fault must not hide another, and must not make up others either.
-    assert found - {*planted, "INV-011"} == set()
+    assert {p.code for p in c.problems()} == {*planted, "INV-011", "SET-003"}
 
 
 @pytest.mark.parametrize(
@@ -323,16 +329,17 @@ def test_own_engine_and_gateway_may_hold_their_ports() -> None:
     ("release", "code"),
     [
         ({"id": "kylin", "version_id": "V10", "pretty_name": "Kylin Linux Advanced Server V10 (Sword)"}, None),
-        ({"id": "kylin", "id_like": "debian", "version_id": "v10", "pretty_name": "Kylin V10 SP1"}, "HOST-002"),
-        ({"id": "kylin", "version_id": "V10", "pretty_name": "Kylin Linux Desktop V10"}, "HOST-002"),
-        ({"id": "centos", "version_id": "8", "pretty_name": "CentOS Linux 8"}, "HOST-002"),
-        ({"id": "openEuler", "version_id": "24.03", "pretty_name": "openEuler 24.03 (LTS)"}, None),
+        ({"id": "kylin", "id_like": "debian", "version_id": "v10", "pretty_name": "Kylin V10 SP1"}, "SET-001"),
+        ({"id": "kylin", "version_id": "V10", "pretty_name": "Kylin Linux Desktop V10"}, "SET-001"),
+        ({"id": "centos", "version_id": "8", "pretty_name": "CentOS Linux 8"}, "SET-003"),
+        ({"id": "openEuler", "version_id": "24.03", "pretty_name": "openEuler 24.03 (LTS-SP1)"}, None),
     ],
 )
 def test_systems(release: dict[str, str], code: str | None) -> None:
     c = Case()
     c.facts["engine-1"]["os"] = release
-    assert [p.code for p in c.problems()] == ([code] if code else [])
+    # What the row of the system says of glibc and Python is less than what the sample measured.
+    assert [p.code for p in c.problems() if p.code not in ("SET-007", "SET-020")] == ([code] if code else [])
 
 
 def test_a_missing_group_is_not_called_empty_too() -> None:

@@ -16,9 +16,8 @@ from typing import Any
 from .contract import Deployment
 from .facts import HostFacts
 from .placement import Pinned, Placed
-from .problems import SECRET_NAME, Problem, hints, path_of, problem
-from .version_sets import engine_args
-from .versions import Matrix
+from .problems import SECRET_NAME, Problem, path_of, problem
+from .version_rules import problems_of_engine
 
 #: Options that the plan writes, and where an operator says it instead.
 OWNED_OPTIONS: dict[str, tuple[str, str]] = {
@@ -67,7 +66,7 @@ BF16_FLAGS: dict[str, tuple[str, ...]] = {"x86_64": ("avx512_bf16", "amx_bf16"),
 #: Values that stock vLLM on a CPU refuses when it starts, by option: pattern, then reason and remedy in both languages.
 REFUSED_ON_CPU: dict[str, tuple[str, str, str, str, str]] = {
     "quantization": (
-        r"w8a8|int8|ascend",
+        r"ascend",  # the recorded options of vLLM lack others, such as w8a8; this one is vllm-ascend's
         "stock vLLM has no such method; pre-quantised checkpoints say it themselves",
         "原版 vLLM 没有该方法；预量化的模型自身已有说明",
         "remove it; vLLM reads the method from the checkpoint",
@@ -89,9 +88,6 @@ REFUSED_ON_CPU: dict[str, tuple[str, str, str, str, str]] = {
     ),
 }
 
-#: Counts and sizes: vLLM's parser takes any whole number, its configuration only these.
-POSITIVE_OPTIONS = frozenset({"max-num-seqs", "max-num-batched-tokens", "kv-cache-memory-bytes", "block-size"})
-
 #: What loading takes besides reading the weights, seconds: three times the slowest start seen (300 s for a model of a
 #: few megabytes on a busy two-core machine; the time goes into imports of three processes).
 START_BASE_SECONDS = 900
@@ -108,48 +104,22 @@ def dashed(name: str) -> str:
     return name.lstrip("-").replace("_", "-")
 
 
-def check_engine(prefix: tuple[str | int, ...], engine: Mapping[str, Any], vllm: str, matrix: Matrix) -> list[Problem]:
-    """Faults of an ``engine:`` mapping that the inventory alone shows."""
+def check_engine(prefix: tuple[str | int, ...], engine: Mapping[str, Any], vllm: str) -> list[Problem]:
+    """Faults of an ``engine:`` mapping for one version of vLLM."""
     found: list[Problem] = []
-    options = (matrix.options or {}).get(vllm, frozenset())
-    removed = matrix.removed_options or {}
+    others: dict[str, Any] = {}
     for name, value in engine.items():
         path, option = path_of((*prefix, "engine", name)), dashed(name)
         if option in OWNED_OPTIONS:
             instead, instead_zh = OWNED_OPTIONS[option]
             found.append(problem("SVC-007", path, value, instead=instead, instead_zh=instead_zh))
-        elif option in removed:
-            row = removed[option]
-            found.append(
-                problem("SVC-008", path, value, vllm=vllm, instead=row["instead"], instead_zh=row["instead_zh"])
-            )
         elif SECRET_NAME.search(name):
             found.append(problem("SVC-009", path, None))
-        elif options and option not in options:
-            usable = [o.replace("-", "_") for o in options if o not in OWNED_OPTIONS and not SECRET_NAME.search(o)]
-            found.append(problem("SVC-014", path, value, vllm=vllm, **_engine_hint(name, usable)))
         else:
+            others[name] = value
             if isinstance(value, Mapping):
                 found += _nested_secrets((*prefix, "engine", name), value)
-            if option not in REFUSED_ON_CPU:
-                found += _check_value(path, name, option, value, vllm)
-    return found
-
-
-def _check_value(path: str, name: str, option: str, value: Any, vllm: str) -> list[Problem]:
-    """Values that the parser of ``vllm serve`` itself refuses, where this version's options are recorded with types."""
-    if vllm not in engine_args.recorded_versions():
-        return []
-    found = []
-    for finding in engine_args.check({name: value}, vllm):
-        if finding.code in (engine_args.TYPE, engine_args.CHOICE):
-            near = finding.nearest
-            instead, instead_zh = (f"write {near}", f"请写成 {near}") if near else ("correct it", "请更正")
-            found.append(_refused(path, value, vllm, (finding.text, finding.text), (instead, instead_zh)))
-    if option in POSITIVE_OPTIONS and isinstance(value, int) and not isinstance(value, bool) and value < 1:
-        reason = (f"{option} must be at least 1", f"{option} 至少为 1")
-        found.append(_refused(path, value, vllm, reason, ("write a positive number", "请写正数")))
-    return found
+    return found + problems_of_engine(prefix, others, vllm, OWNED_OPTIONS.keys())
 
 
 def _refused(path: str, value: Any, vllm: str, reason: tuple[str, str], instead: tuple[str, str]) -> Problem:
@@ -163,14 +133,6 @@ def _refused(path: str, value: Any, vllm: str, reason: tuple[str, str], instead:
         instead=instead[0],
         instead_zh=instead[1],
     )
-
-
-def _engine_hint(name: str, usable: list[str]) -> dict[str, str]:
-    hint = hints(name, usable)
-    if hint["hint"].startswith("known"):
-        # Three hundred names help nobody.
-        return {"hint": "see `vllm serve --help=all` of that version", "hint_zh": "见该版本的 `vllm serve --help=all`"}
-    return hint
 
 
 def _nested_secrets(prefix: tuple[str | int, ...], value: Mapping[str, Any]) -> list[Problem]:

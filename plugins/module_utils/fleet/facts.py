@@ -118,7 +118,7 @@ class HostFacts:
             os_id=_text(os_, "id"),
             os_like=_text(os_, "id_like"),
             os_version=_text(os_, "version_id"),
-            os_codename=_text(os_, "codename"),
+            os_codename=_text(os_, "codename") or _in_brackets(_text(os_, "pretty_name")),
             os_name=_text(os_, "pretty_name") or _text(os_, "name") or _text(os_, "id"),
             arch=_text(data, "arch"),
             glibc=_text(data, "glibc"),
@@ -216,6 +216,12 @@ class HostFacts:
     def addresses_text(self) -> str:
         """All addresses, for messages."""
         return ", ".join(f"{n} {t}" for n in sorted(self.interfaces) for t in self.interfaces[n]) or "none"
+
+
+def _in_brackets(name: str) -> str:
+    """The service pack or codename that openEuler and Kylin write into their name only: ``V10 (Lance)``."""
+    _, opening, rest = name.rpartition("(")
+    return rest.rstrip(") ") if opening else ""
 
 
 def _card(position: int, data: Mapping[str, Any]) -> Card:

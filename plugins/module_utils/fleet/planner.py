@@ -16,7 +16,6 @@ from .problems import Problem, errors, in_order, path_of, problem
 from .rules import address_of, check_inventory
 from .tuning_plan import tuning
 from .version_plan import Chosen, Lock, check_system, choose
-from .version_rules import problems_of_engine
 from .version_sets.matrix import Matrix
 
 __all__ = ["age_text", "plan", "validate"]
@@ -114,6 +113,7 @@ def _examine(
             if memory is not None:
                 seen.memory[host, engine.name] = memory
     problems += _check_unplaced(parsed, seen, checked, locks)
+    problems += _check_mixed(seen)
     if parsed.gateway is not None and all(g in addresses and g in facts for g in gateways):
         for host in gateways:
             seen.vips[host], found = gateway_plan.vip(parsed.gateway, host, gateways, addresses, facts[host])
@@ -129,7 +129,7 @@ def _check_deployment(
     key = (engine.prefix, chosen.set.vllm)
     if key not in checked:
         checked.add(key)
-        found += problems_of_engine(engine.prefix, engine.deployment.engine, chosen.set.vllm)
+        found += engine_settings.check_engine(engine.prefix, engine.deployment.engine, chosen.set.vllm)
     if chosen.set.backend == "cpu":
         kind = (engine.prefix, "cpu", facts.arch, facts.cpu_flags, facts.virtual)
         if kind not in checked:
@@ -174,7 +174,22 @@ def _check_unplaced(
             pin_ = pins.pop() if len(pins) == 1 else None
             version = pin_ if pin_ and pin_[0].isdigit() else likely
             if version:
-                found += problems_of_engine(prefix, deployment.engine, version)
+                found += engine_settings.check_engine(prefix, deployment.engine, version)
+    return found
+
+
+def _check_mixed(seen: _Examined) -> list[Problem]:
+    """Deployments whose hosts get different versions: answers and options differ with them."""
+    found = []
+    hosts: dict[tuple[str | int, ...], dict[str, list[str]]] = {}
+    for host, engines in seen.placed.items():
+        if host in seen.chosen:
+            for prefix in {engine.prefix for engine in engines}:
+                hosts.setdefault(prefix, {}).setdefault(seen.chosen[host].set.vllm, []).append(host)
+    for prefix, versions in hosts.items():
+        if len(versions) > 1:
+            text = ", ".join(f"{v} ({len(hs)}: {min(hs)})" for v, hs in sorted(versions.items()))
+            found.append(problem("SVC-026", path_of((*prefix, "group")), text, versions=text))
     return found
 
 

@@ -108,6 +108,13 @@ def problem(code: str, path: str, value: object = None, /, **params: object) -> 
     )
 
 
+def as_warning(item: Problem) -> Problem:
+    """A problem whose rule can be either, as a warning. Raises ValueError for a rule that is always an error."""
+    if item.severity == "error" and not RULES[item.code].either:
+        raise ValueError(f"{item.code} is always an error")
+    return replace(item, severity="warning")
+
+
 #: From so many hosts on, one problem stands for all that have it: a fleet of a thousand alike must not fill the screen.
 ALIKE = 4
 _HOST_PATH = re.compile(r'hosts(?:\.([^.\[]+)|\[("(?:[^"\\]|\\.)*")\])(.*)', re.DOTALL)

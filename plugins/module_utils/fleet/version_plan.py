@@ -13,8 +13,9 @@ from .problems import Problem, path_of
 from .version_rules import problems_of_refusal, problems_of_set, problems_of_system
 from .version_sets import facts as solver_facts
 from .version_sets.facts import METHODS, Wanted
+from .version_sets.links.pins import meets
 from .version_sets.matrix import Matrix
-from .version_sets.solver import Refusal, VersionSet, meets, solve
+from .version_sets.solver import Refusal, VersionSet, solve
 
 LOCKS = Path(__file__).resolve().parents[3] / "roles/vllm_runtime/files/locks"
 LOCK_NAME = re.compile(r"vllm-(?P<vllm>[^-]+)-(?P<backend>[a-z]+)-(?P<arch>[a-z0-9_]+)-cp(?P<major>3)(?P<minor>[0-9]+)")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from fleet.problems import RULES, errors
+from fleet.version_rules import nearest_words, problems_of_refusal, problems_of_set
 from fleet.version_sets.checker import violations
 from fleet.version_sets.facts import HostFacts, Wanted
+from fleet.version_sets.links import BROKEN
 from fleet.version_sets.matrix import load_matrix
-from fleet.version_sets.solver import Refusal, VersionSet, solve
+from fleet.version_sets.solver import Refusal, VersionSet, apply, solve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -145,6 +148,45 @@ def test_a_newer_driver_breaks_nothing(facts: dict[str, Any], wanted: dict[str, 
 )
 def test_any_facts_give_an_answer(facts: dict[str, Any]) -> None:
     assert isinstance(solve({"arch": "aarch64", **facts}), VersionSet | Refusal)
+
+
+@QUICK
+@given(hosts(), wishes())
+def test_every_link_has_words_in_both_languages(facts: dict[str, Any], wanted: dict[str, Any]) -> None:
+    answer = solve(facts, wanted)
+    links = answer.warnings if isinstance(answer, VersionSet) else (*answer.broken, *answer.warnings)
+    for link in links:
+        row, params = RULES[link.rule], dict(link.params)
+        assert all(isinstance(value, str) for value in params.values())
+        texts = (row.rule, row.rule_zh, row.remedy, row.remedy_zh)
+        assert all(text.format(**params) for text in texts)
+        assert "None" not in "".join(text.format(**params) for text in texts)
+        assert link.text == row.rule.format(**params)
+        # A rule that is no error breaks no set; one that is always an error never only warns.
+        assert row.severity == "error" if link.level == BROKEN else row.severity == "warning" or row.either
+    if isinstance(answer, Refusal):
+        found = problems_of_refusal("hosts.h", answer)
+        assert [p.code for p in found] == [link.rule for link in answer.broken]
+        assert {p.severity for p in found} == {"error"}
+        assert all(near_zh in p.remedy_zh for p in found for near_zh in [nearest_words(answer.nearest)[1]])
+    else:
+        assert all(p.severity == "warning" for p in problems_of_set("hosts.h", answer))
+
+
+@QUICK
+@given(hosts(), wishes())
+def test_a_proposed_set_has_no_error_when_applied(facts: dict[str, Any], wanted: dict[str, Any]) -> None:
+    answer = solve(facts, wanted)
+    if isinstance(answer, Refusal):
+        start = HostFacts.from_mapping(facts).alike(), Wanted.from_mapping(wanted)
+        for near in answer.nearest:
+            assert apply(*start, near.moves) == (near.facts, near.wanted)
+            after = solve(near.facts, near.wanted)
+            assert isinstance(after, VersionSet)
+            assert errors(problems_of_set("hosts.h", after)) == []
+            english, chinese = nearest_words([near])
+            assert after.runtime_id in english
+            assert after.runtime_id in chinese
 
 
 def test_the_checker_finds_what_is_wrong() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import gateway, hosts, inventory, models, releases, services, storage
+from . import gateway, hosts, inventory, models, releases, services, storage, versions
 from .rule import Rule, Severity
 
 RULES: dict[str, Rule] = {
@@ -13,6 +13,7 @@ RULES: dict[str, Rule] = {
     **models.RULES,
     **releases.RULES,
     **hosts.RULES,
+    **versions.RULES,
 }
 
 __all__ = ["RULES", "Rule", "Severity"]

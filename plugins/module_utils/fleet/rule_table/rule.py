@@ -13,6 +13,7 @@ class Rule:
     """One row of the table. Texts are ``str.format`` templates over the parameters of ``problem()``.
 
     ``blocks``: a warning that stops a run which would change hosts.
+    either: the rule is an error, and a warning where what it rests on is not certain.
     """
 
     severity: Severity
@@ -21,3 +22,4 @@ class Rule:
     remedy: str
     remedy_zh: str
     blocks: bool = False
+    either: bool = False

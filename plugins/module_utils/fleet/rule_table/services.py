@@ -51,8 +51,8 @@ RULES: dict[str, Rule] = {
     ),
     "SVC-008": Rule(
         "error",
-        "vLLM {vllm} no longer has this option",
-        "vLLM {vllm} 已不再有该选项",
+        "vLLM {vllm} does not have this option, or no longer",
+        "vLLM {vllm} 没有或已不再有该选项",
         "{instead}",
         "{instead_zh}",
     ),
@@ -175,5 +175,12 @@ RULES: dict[str, Rule] = {
         "vllm-ascend 的块大小为 {default} 个 token，其他值会被静默替换",
         "remove block_size",
         "请删除 block_size",
+    ),
+    "SVC-026": Rule(
+        "warning",
+        "hosts of this deployment get different versions of vLLM: {versions}",
+        "该部署的主机将使用不同版本的 vLLM: {versions}",
+        "pin one that all can have in fleet_versions of the group, or make the hosts alike",
+        "请在该组的 fleet_versions 中指定所有主机都可用的版本，或统一主机环境",
     ),
 }

@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import yaml
 from packaging.version import InvalidVersion, Version
 
+from ..rule_table.phrases import phrase, words
 from .matrix import DATA, MatrixError
 
 UNKNOWN, REMOVED, TYPE, CHOICE, DEPRECATED, VERSION = (
@@ -35,20 +36,40 @@ UNKNOWN, REMOVED, TYPE, CHOICE, DEPRECATED, VERSION = (
     "engine-version",
 )
 ERROR, WARNING = "error", "warning"
+#: What a finding says where two names of one option were set.
+SAME = "same"
+#: How the source of a replacement begins where vLLM never had the option.
+NEVER = "never"
 # Options that a plugin adds: vllm-ascend registers the method "ascend" when it is loaded.
 PLUGIN_VALUES = {("quantization", "ascend")}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault of one setting. nearest: the name or value to write instead, where there is one."""
+    """One fault of one setting.
+
+    said and params: the phrase of the table that says what is wrong. nearest: the name or value to write instead, where
+    there is one. use: what the table of replacements says of it, in English and Chinese.
+    """
 
     code: str
     level: str
     option: str
     value: Any
-    text: str
+    said: str
+    params: Mapping[str, str]
     nearest: str | None = None
+    use: tuple[str, str] | None = None
+
+    @property
+    def reason(self) -> tuple[str, str]:
+        """What is wrong, in English and Chinese."""
+        return phrase(self.said, **self.params)
+
+    @property
+    def text(self) -> str:
+        """What is wrong, in English."""
+        return self.reason[0]
 
 
 @dataclass(frozen=True)
@@ -101,10 +122,11 @@ class EngineVersion:
 
 @dataclass(frozen=True)
 class Replacement:
-    """What to write instead of an option, a value or a metric."""
+    """What to write instead of an option, a value or a metric. use_zh says the same in Chinese, where it has words."""
 
     name: str
     use: str
+    use_zh: str
     source: str
     value: str | None = None
 
@@ -201,7 +223,9 @@ def _replacements(folder: Path = DATA) -> Mapping[str, tuple[Replacement, ...]]:
     document = yaml.safe_load((folder / "engine_args" / "replacements.yml").read_text(encoding="utf-8"))
     keys = {"replacements": "option", "values": "option", "metrics": "metric"}
     return {
-        section: tuple(Replacement(r[key], r["use"], r["source"], r.get("value")) for r in document[section])
+        section: tuple(
+            Replacement(r[key], r["use"], r.get("use_zh", ""), r["source"], r.get("value")) for r in document[section]
+        )
         for section, key in keys.items()
     }
 
@@ -225,53 +249,62 @@ def nearest_version(vllm: str) -> tuple[str, bool]:
 def check(settings: Mapping[str, Any], version: str) -> list[Finding]:
     """Every fault of a deployment's engine settings for a vLLM version, in the order of the settings.
 
-    Where the version itself was not recorded, the nearest recorded one is taken and a warning says so; a
-    name that is unknown is then a warning as well.
+    Where the version itself was not recorded, the nearest recorded one is taken and a warning says so; what rests on
+    that record alone is then a warning as well.
     """
     taken, exact = nearest_version(version)
     engine = engine_version(taken)
     findings: list[Finding] = []
     if not exact:
-        text = f"the options of vLLM {version} were not recorded; those of {taken} were taken"
-        findings.append(Finding(VERSION, WARNING, "vllm", version, text, taken))
+        findings.append(
+            Finding(VERSION, WARNING, "vllm", version, "not-recorded", {"vllm": version, "taken": taken}, taken)
+        )
     seen: dict[str, str] = {}
     for name, value in settings.items():
         if not isinstance(name, str):
-            findings.append(Finding(UNKNOWN, ERROR, str(name), value, f"{name!r} is no name of an option"))
+            findings.append(Finding(UNKNOWN, ERROR, str(name), value, "no-name", {}))
             continue
         option = engine.find(name)
         if option is None:
-            findings.append(_unknown(name, value, engine, exact))
+            findings.append(_unknown(name, value, engine, exact, _gone(version)))
             continue
         if option.name in seen:
-            text = f"{name} and {seen[option.name]} are the same option"
-            findings.append(Finding(CHOICE, ERROR, name, value, text, option.name))
+            both = {"first": seen[option.name], "second": name}
+            findings.append(Finding(CHOICE, ERROR, name, value, SAME, both, option.name))
         seen.setdefault(option.name, name)
         if option.deprecated:
-            text = f"{option.name} is deprecated in vLLM {taken}"
-            findings.append(Finding(DEPRECATED, WARNING, name, value, text))
-        findings += _value_findings(name, value, option)
+            findings.append(Finding(DEPRECATED, WARNING, name, value, "deprecated", {"option": option.name}))
+        wrong = _value_findings(name, value, option)
+        findings += wrong if exact else [replace(f, level=WARNING) for f in wrong]
     return findings
 
 
-def _unknown(name: str, value: Any, engine: EngineVersion, exact: bool) -> Finding:
+def _gone(version: str) -> bool:
+    """Whether what every recorded version lacks is lacking in this one too: the oldest recorded one is not newer."""
+    try:
+        return Version(version) >= Version(recorded_versions()[0])
+    except InvalidVersion:
+        return False
+
+
+def _unknown(name: str, value: Any, engine: EngineVersion, exact: bool, gone: bool) -> Finding:
     plain = plain_name(name)
     level = ERROR if exact else WARNING
     for row in _replacements()["replacements"]:
         if row.name == plain:
-            text = f"vLLM {engine.vllm} has no {plain}; use {row.use}"
-            return Finding(REMOVED, ERROR, name, value, text, _first_option(row.use, engine))
+            never = row.source.startswith(NEVER)
+            level = ERROR if gone or never else WARNING
+            params = {"option": plain, "use": row.use, "use_zh": row.use_zh}
+            near = _first_option(row.use, engine)
+            return Finding(REMOVED, level, name, value, "gone", params, near, (row.use, row.use_zh))
     had = [v for v in recorded_versions() if engine_version(v).find(plain) is not None]
     close = difflib.get_close_matches(plain, list(engine.options), n=1, cutoff=0.6)
-    hint = f"; the nearest is {close[0]}" if close else ""
+    nearest = close[0] if close else None
+    if had and all(Version(v) > Version(engine.vllm) for v in had):
+        return Finding(UNKNOWN, level, name, value, "came-with", {"version": had[0]}, nearest)
     if had:
-        newer = all(Version(v) > Version(engine.vllm) for v in had)
-        text = f"vLLM {engine.vllm} has no {plain}, {'which came with' if newer else 'last seen in'} "
-        text += f"{had[0] if newer else had[-1]}{hint}"
-        code = UNKNOWN if newer else REMOVED
-        return Finding(code, level, name, value, text, close[0] if close else None)
-    text = f"vLLM {engine.vllm} has no {plain}{hint}"
-    return Finding(UNKNOWN, level, name, value, text, close[0] if close else None)
+        return Finding(REMOVED, level, name, value, "last-seen", {"version": had[-1]}, nearest)
+    return Finding(UNKNOWN, level, name, value, "unknown", {}, nearest)
 
 
 def _first_option(use: str, engine: EngineVersion) -> str | None:
@@ -285,25 +318,27 @@ def _value_findings(name: str, value: Any, option: Option) -> list[Finding]:
     if plain in option.negatives:
         if isinstance(value, bool):
             return []
-        return [Finding(TYPE, ERROR, name, value, f"{plain} takes true or false, not {_kind(value)}")]
+        return [_wrong_type(name, value, plain, words("expected", "type-boolean"))]
     if value is None:
-        if option.default is None:
-            return []
-        return [Finding(TYPE, ERROR, name, value, f"{option.name} takes {_expected(option)}, not nothing")]
+        return [] if option.default is None else [_wrong_type(name, value, option.name, _expected(option))]
     if option.many or (option.count or 0) > 1:
         values: Iterable[Any] = value if isinstance(value, list | tuple) else [value]
         return [f for one in values for f in _one_value(name, one, option)]
     if isinstance(value, list | tuple) and option.type not in ("json", "json_or_text"):
-        return [Finding(TYPE, ERROR, name, value, f"{option.name} takes one value, not a list")]
+        return [Finding(TYPE, ERROR, name, value, "takes-one", {"option": option.name, **_expected(option)})]
     return _one_value(name, value, option)
+
+
+def _wrong_type(name: str, value: Any, option: str, expected: Mapping[str, str]) -> Finding:
+    params = {"option": option, **expected, **words("kind", _kind(value))}
+    return Finding(TYPE, ERROR, name, value, "takes", params)
 
 
 def _one_value(name: str, value: Any, option: Option) -> list[Finding]:
     if option.type == "choice":
         return _choice(name, value, option, option.choices)
     if not _fits(value, option):
-        text = f"{option.name} takes {_expected(option)}, not {_kind(value)} {value!r}"
-        return [Finding(TYPE, ERROR, name, value, text)]
+        return [_wrong_type(name, value, option.name, _expected(option))]
     if option.known_values and isinstance(value, str):
         return _choice(name, value, option, option.known_values)
     return []
@@ -318,11 +353,11 @@ def _choice(name: str, value: Any, option: Option, choices: tuple[Any, ...]) -> 
     for row in _replacements()["values"]:
         if row.name == option.name and row.value == value:
             near = row.use if row.use in spelled else None
-            return [Finding(CHOICE, ERROR, name, value, f"{option.name} has no {value!r}: {row.use}", near)]
+            params = {"option": option.name, "use": row.use, "use_zh": row.use_zh}
+            return [Finding(CHOICE, ERROR, name, value, "takes-other", params, near, (row.use, row.use_zh))]
     close = difflib.get_close_matches(str(value), list(spelled), n=1, cutoff=0.5)
-    hint = f"; the nearest is {close[0]}" if close else ""
-    text = f"{option.name} takes {', '.join(spelled)}; not {value!r}{hint}"
-    return [Finding(CHOICE, ERROR, name, value, text, close[0] if close else None)]
+    params = {"option": option.name, "choices": ", ".join(spelled)}
+    return [Finding(CHOICE, ERROR, name, value, "takes-choice", params, close[0] if close else None)]
 
 
 _SIZE = re.compile(r"\d+(?:\.\d+)?[kKmMgGtT]?")
@@ -360,30 +395,13 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _expected(option: Option) -> str:
-    return {
-        "boolean": "true or false",
-        "int": "a whole number",
-        "number": "a number",
-        "size": "a whole number, or one such as 64M",
-        "size_or_auto": "a whole number, one such as 8k, or auto",
-        "json": "a mapping or JSON",
-        "json_or_text": "text or a mapping",
-        "text": "text",
-        "choice": "one of " + ", ".join(map(str, option.choices)),
-    }[option.type]
+def _expected(option: Option) -> dict[str, str]:
+    return words("expected", f"type-{option.type}", choices=", ".join(map(str, option.choices)))
 
 
 def _kind(value: Any) -> str:
-    names = {
-        bool: "true/false",
-        int: "the number",
-        float: "the number",
-        str: "the text",
-        dict: "the mapping",
-        list: "the list",
-    }
-    return names.get(type(value), type(value).__name__)
+    kinds = {bool: "bool", int: "number", float: "number", str: "text", dict: "mapping", list: "list"}
+    return "kind-nothing" if value is None else f"kind-{kinds.get(type(value), 'other')}"
 
 
 def diff(old: str, new: str) -> Difference:

@@ -1,7 +1,8 @@
 """The version matrix, typed: every row carries its source and how sure it is.
 
 Data: ``fleet/data/compat``. ``confidence`` is ``high`` (read in the primary source), ``medium`` (secondary or
-inferred) or ``low`` (not verified). A row that is ``low`` or marked ``uncertain`` may warn; it never refuses.
+inferred) or ``low`` (not verified). A row that is ``low`` or marked ``uncertain`` may warn; it never refuses. Words
+that reach an operator stand in English and, with ``_zh``, in Chinese.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class PageSizeNote(Row):
     arch: str
     size: int
     effect: str
+    effect_zh: str
     seen_on: str | None = None
 
 
@@ -112,6 +114,7 @@ class SourceBuild(Row):
 
     vllm: str
     needs: str
+    needs_zh: str
     backend: str | None = None
     gcc_min: str | None = None
 
@@ -211,6 +214,7 @@ class WrongTag(Row):
     vllm: str
     cuda: str
     effect: str
+    effect_zh: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,6 +294,7 @@ class CannLayout(Row):
     set_env: str
     packages: tuple[str, ...]
     downgrade: str
+    downgrade_zh: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,6 +388,7 @@ class DcuCard(Row):
     gfx: str
     bf16: bool | None = None
     note: str | None = None
+    note_zh: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -432,6 +438,7 @@ class CpuFlags(Row):
     need: tuple[str, ...]
     want: tuple[str, ...]
     effect: str
+    effect_zh: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -440,6 +447,7 @@ class CpuTrap(Row):
 
     when: str
     effect: str
+    effect_zh: str
 
 
 @dataclass(frozen=True, kw_only=True)

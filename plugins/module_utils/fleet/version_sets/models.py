@@ -13,63 +13,88 @@ from functools import lru_cache
 
 from packaging.version import Version
 
+from ..rule_table import RULES as TABLE
+from ..rule_table.phrases import words
 from .compare import package_version
 from .matrix import AscendModel, Matrix
+from .source import short_source
 
 SUPPORTED, UNSUPPORTED, UNCERTAIN = "supported", "unsupported", "uncertain"
+_NO_WORDS = {"near": "", "near_zh": ""}
 
 
 @dataclass(frozen=True)
 class ModelSupport:
-    """An answer, why, and from where. nearest: known names when the architecture is in no registry."""
+    """An answer, why, and from where. nearest: known names when the architecture is in no registry.
+
+    rule is the row of the table that words an answer other than "supported", params what fills it; said is what speaks
+    for "supported", which is no problem and needs no row.
+    """
 
     level: str
-    reason: str
     source: str
     confidence: str
+    rule: str | None = None
+    params: tuple[tuple[str, str], ...] = ()
+    said: str = ""
     nearest: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Why, in English."""
+        return TABLE[self.rule].rule.format(**dict(self.params)) if self.rule else self.said
+
+
+def yes(said: str, source: str, confidence: str) -> ModelSupport:
+    """The answer "supported"."""
+    return ModelSupport(SUPPORTED, source, confidence, said=said)
+
+
+def no(
+    level: str, rule: str, source: str, confidence: str, nearest: tuple[str, ...] = (), /, **params: object
+) -> ModelSupport:
+    """Another answer, worded by a row of the table."""
+    filled = {"source": short_source(source)} | params
+    pairs = tuple((name, str(value)) for name, value in filled.items())
+    return ModelSupport(level, source, confidence, rule, pairs, nearest=nearest)
 
 
 @lru_cache(maxsize=65536)
 def supported_by_vllm(architecture: str, vllm: str, matrix: Matrix) -> ModelSupport:
     """Whether this vLLM serves the architecture (the name in ``architectures`` of a model's config.json)."""
     record = matrix.architectures
+    source = record.source
     version = package_version(vllm)
     if version is None:
-        return ModelSupport(UNCERTAIN, f"{vllm} is no version", record.source, "low")
+        return no(UNCERTAIN, "SET-096", source, "low", architecture=architecture, vllm=vllm)
     dropped = record.dropped_after.get(architecture)
     if dropped is not None and version > Version(dropped):
-        reason = f"vLLM dropped {architecture} after {dropped}"
-        return ModelSupport(UNSUPPORTED, reason, record.source, "high")
+        return no(UNSUPPORTED, "SET-090", source, "high", architecture=architecture, dropped=dropped)
     served = record.architectures.get(architecture)
     if served is None:
-        close = tuple(difflib.get_close_matches(architecture, record.architectures, n=3, cutoff=0.7))
         if dropped is not None:
-            reason = f"{architecture} is in no recorded registry, but vLLM names {dropped} as its last version"
-            return ModelSupport(UNCERTAIN, reason, record.source, "medium")
-        reason = f"{architecture} is in the registry of no recorded vLLM; the Transformers backend may serve it"
-        return ModelSupport(UNCERTAIN, reason, record.source, "low", close)
+            return no(UNCERTAIN, "SET-095", source, "medium", architecture=architecture, dropped=dropped)
+        close = tuple(difflib.get_close_matches(architecture, record.architectures, n=3, cutoff=0.7))
+        near = words("near", "near-names", names=", ".join(close)) if close else _NO_WORDS
+        return no(UNCERTAIN, "SET-094", source, "low", close, architecture=architecture, **near)
     if vllm in record.versions:
         if vllm in served:
-            return ModelSupport(SUPPORTED, f"in the registry of vLLM {vllm}", record.source, "high")
-        return ModelSupport(
-            UNSUPPORTED, f"not in the registry of vLLM {vllm}; in {_span(served)}", record.source, "high"
-        )
+            return yes(f"in the registry of vLLM {vllm}", source, "high")
+        return no(UNSUPPORTED, "SET-091", source, "high", architecture=architecture, vllm=vllm, span=_span(served))
     before = [v for v in record.versions if Version(v) < version]
     after = [v for v in record.versions if Version(v) > version]
     around = before[-1:] + after[:1]
     answers = [v in served for v in around]
+    params = {"architecture": architecture, "vllm": vllm, "span": _span(served)}
     if before and after and all(answers):
-        return ModelSupport(SUPPORTED, f"in the registries around, {' and '.join(around)}", record.source, "medium")
+        return yes(f"in the registries around, {' and '.join(around)}", source, "medium")
     if before and after and not any(answers):
-        reason = f"not in the registries around, {' and '.join(around)}; in {_span(served)}"
-        return ModelSupport(UNSUPPORTED, reason, record.source, "medium")
-    reason = f"the registry of {vllm} was not recorded; {architecture} is in {_span(served)}"
-    return ModelSupport(UNCERTAIN, reason, record.source, "low")
+        return no(UNSUPPORTED, "SET-092", source, "medium", around=" / ".join(around), **params)
+    return no(UNCERTAIN, "SET-093", source, "low", **params)
 
 
 def _span(versions: tuple[str, ...]) -> str:
-    return f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else versions[0]
+    return f"{versions[0]} - {versions[-1]}" if len(versions) > 1 else versions[0]
 
 
 @lru_cache(maxsize=65536)
@@ -83,22 +108,20 @@ def supported_by_vllm_ascend(architecture: str, vllm_ascend: str, soc: str, matr
     base = [v for v in recorded if version is not None and Version(v).release <= version.release]
     soc = soc.removesuffix("-pro")
     if not base:
-        return ModelSupport(UNCERTAIN, f"no list of models is recorded for vllm-ascend {vllm_ascend}", "", "low")
-    rows = [r for r in matrix.ascend_models if r.architecture == architecture and r.vllm_ascend == base[-1]]
+        return no(UNCERTAIN, "SET-103", "", "low", architecture=architecture, release=vllm_ascend)
+    listed = base[-1]
+    rows = [r for r in matrix.ascend_models if r.architecture == architecture and r.vllm_ascend == listed]
     row = next((r for r in rows if soc in r.soc), None)
+    params = {"architecture": architecture, "listed": listed, "soc": soc}
     if row is None:
-        others = ", ".join(sorted({s for r in rows for s in r.soc}))
-        reason = f"{architecture} is not on vllm-ascend's list of {base[-1]} for {soc}" + (
-            f" (it is for {others})" if others else ""
-        )
-        return ModelSupport(UNCERTAIN, reason, _list_source(matrix.ascend_models, base[-1]), "medium")
+        chips = ", ".join(sorted({s for r in rows for s in r.soc}))
+        others = words("others", "listed-for", soc=chips) if chips else {"others": "", "others_zh": ""}
+        return no(UNCERTAIN, "SET-101", _list_source(matrix.ascend_models, listed), "medium", **params, **others)
     if row.level == "unsupported":
-        reason = f"vllm-ascend's list of {base[-1]} says that {architecture} is not supported"
-        return ModelSupport(UNSUPPORTED, reason, row.source, row.confidence)
+        return no(UNSUPPORTED, "SET-100", row.source, row.confidence, **params)
     if row.level == "supported":
-        return ModelSupport(SUPPORTED, f"on vllm-ascend's list of {base[-1]} for {soc}", row.source, row.confidence)
-    reason = f"vllm-ascend's list of {base[-1]} calls {architecture} {row.level} on {soc}"
-    return ModelSupport(UNCERTAIN, reason, row.source, row.confidence)
+        return yes(f"on vllm-ascend's list of {listed} for {soc}", row.source, row.confidence)
+    return no(UNCERTAIN, "SET-102", row.source, row.confidence, **params, **words("said", f"level-{row.level}"))
 
 
 def _list_source(rows: tuple[AscendModel, ...], release: str) -> str:

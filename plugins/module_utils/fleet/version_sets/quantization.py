@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..rule_table.phrases import words
 from .compare import at_least
 from .facts import HostFacts
 from .links import capability_of, look_at
-from .matrix import Matrix, load_matrix
-from .models import SUPPORTED, UNCERTAIN, UNSUPPORTED, ModelSupport
+from .matrix import Matrix, QuantizationRow, load_matrix
+from .models import UNCERTAIN, UNSUPPORTED, ModelSupport, no, yes
 from .solver import VersionSet
+
+#: Weights load and save memory, the card computes nothing in the method's format: the answer is "unsupported" all the
+#: same, and its rule only warns.
+WEIGHT_ONLY = "SET-111"
 
 
 def quantization_support(
@@ -28,35 +33,42 @@ def quantization_support(
         return _on_ascend(method, chosen, table)
     row = next((r for r in table.quantization if r.method == method), None)
     if row is None or chosen.backend not in ("cuda", "cpu"):
-        return ModelSupport(UNCERTAIN, f"the matrix says nothing of {method} on {chosen.backend}", "", "low")
+        return no(UNCERTAIN, "SET-115", "", "low", method=method, backend=chosen.backend)
     if chosen.backend == "cpu":
-        level = SUPPORTED if chosen.arch in row.cpu else UNSUPPORTED
-        verb = "runs" if level == SUPPORTED else "does not run"
-        return ModelSupport(level, f"{method} {verb} on a CPU ({chosen.arch})", row.source, row.confidence)
+        if chosen.arch in row.cpu:
+            return yes(f"{method} runs on a CPU ({chosen.arch})", row.source, row.confidence)
+        return no(UNSUPPORTED, "SET-112", row.source, row.confidence, method=method, arch=chosen.arch)
     cards = capability_of(look_at(facts, table), table)
     if not cards:
-        return ModelSupport(UNCERTAIN, "the compute capability of the card is not known", row.source, "low")
+        return no(UNCERTAIN, "SET-116", row.source, "low", method=method)
     for card in cards:
         exact = row.capabilities and card.capability not in row.capabilities
         below = row.capability_min is not None and not at_least(card.capability, row.capability_min)
         if exact or below or (row.capability_min is None and not row.capabilities):
-            need = ", ".join(row.capabilities) or f"{row.capability_min or 'no NVIDIA card'} or newer"
-            reason = f"{method} needs compute capability {need}; {card.card} has {card.capability}"
-            if row.weight_only_from and at_least(card.capability, row.weight_only_from):
-                reason += "; its weights load and save memory, the arithmetic is not in FP8"
-            return ModelSupport(UNSUPPORTED, reason, row.source, row.confidence)
-    return ModelSupport(SUPPORTED, f"{method} runs on {cards[0].card}", row.source, row.confidence)
+            loads = row.weight_only_from is not None and at_least(card.capability, row.weight_only_from)
+            rule = WEIGHT_ONLY if loads else "SET-110"
+            params = {"method": method, "card": card.card, "have": card.capability}
+            return no(UNSUPPORTED, rule, row.source, row.confidence, **params, **_need(row))
+    return yes(f"{method} runs on {cards[0].card}", row.source, row.confidence)
+
+
+def _need(row: QuantizationRow) -> dict[str, str]:
+    if row.capabilities:
+        return words("need", "capability-exactly", need=", ".join(row.capabilities))
+    if row.capability_min is None:
+        return words("need", "capability-none")
+    return words("need", "capability-or-newer", need=row.capability_min)
 
 
 def _on_ascend(method: str, chosen: VersionSet, matrix: Matrix) -> ModelSupport:
     row = matrix.ascend_quantization[0]
     exact = row.vllm_ascend == chosen.vllm_ascend
+    confidence = row.confidence if exact else "medium"
+    params = {"method": method, "listed": row.vllm_ascend, "release": chosen.vllm_ascend}
     if method in row.supported:
-        level = SUPPORTED if exact or method == "ascend" else UNCERTAIN
-        reason = f"vllm-ascend {row.vllm_ascend} takes {method}"
-        return ModelSupport(level, reason, row.source, row.confidence if exact else "medium")
+        if exact or method == "ascend":
+            return yes(f"vllm-ascend {row.vllm_ascend} takes {method}", row.source, confidence)
+        return no(UNCERTAIN, "SET-114", row.source, confidence, **params)
     if method in row.unsupported:
-        reason = f"vllm-ascend {row.vllm_ascend} takes no {method}: use a checkpoint made for it (ascend, W8A8)"
-        level = UNSUPPORTED if exact else UNCERTAIN
-        return ModelSupport(level, reason, row.source, row.confidence if exact else "medium")
-    return ModelSupport(UNCERTAIN, f"nothing was read of {method} on vllm-ascend", row.source, "low")
+        return no(UNSUPPORTED if exact else UNCERTAIN, "SET-113", row.source, confidence, **params)
+    return no(UNCERTAIN, "SET-115", row.source, "low", method=method, backend=chosen.backend)

@@ -4,7 +4,7 @@
     VersionSet | Refusal
 
 Pure and deterministic: the same facts, wishes and matrix give the same answer. Every set that the matrix
-can form (candidates.py) is compared with the host (links.py). A legal set has no broken link; the best of
+can form (candidates.py) is compared with the host (links). A legal set has no broken link; the best of
 them is taken.
 """
 
@@ -18,26 +18,28 @@ from typing import Any
 from packaging.version import Version
 
 from .candidates import PYTHONS, Candidate, candidates
-from .compare import package_version, vendor_version, within
+from .compare import package_version, vendor_version
 from .facts import BACKENDS, METHODS, HostFacts, Wanted
-from .links import BROKEN, SYSTEM_RULES, WARN, Host, Link, Move, check, hdk_of, look_at
-from .matrix import Matrix, OsRow, Row, known_vllm, load_matrix
+from .links import (
+    ASKED,
+    BROKEN,
+    SYSTEM_RULES,
+    UNKNOWN,
+    WARN,
+    Host,
+    Link,
+    Move,
+    check,
+    hdk_of,
+    look_at,
+)
+from .links.pins import belongs, meets, pin_links
+from .matrix import Matrix, OsRow, Row, load_matrix
 
 NEAREST = 5
-# What a change costs an operator; pins are cheap, a driver is a maintenance window, a system is a
+# What a change costs an operator; pins are cheap (links/pins.py), a driver is a maintenance window, a system is a
 # reinstallation.
-PIN_COST = {
-    "vllm": 1.0,
-    "vllm_ascend": 1.0,
-    "python": 0.5,
-    "torch": 0.8,
-    "torch_npu": 0.8,
-    "cuda": 0.8,
-    "cann": 2.0,
-    "dtk": 1.0,
-}
-STEP_COST = 0.1
-METHOD_COST, BACKEND_COST = 1.5, 30.0
+BACKEND_COST = 30.0
 OS_COST, OTHER_OS_COST = 10.0, 20.0
 # Kinds of installing in the order in which they are taken: what pip installs, what is built, what brings
 # its own world.
@@ -139,7 +141,7 @@ def _plain_move(move: Move) -> dict[str, Any]:
 
 
 def _plain_link(link: Link) -> dict[str, Any]:
-    names = ("code", "level", "have", "need", "text", "source", "confidence")
+    names = ("code", "rule", "level", "have", "need", "text", "source", "confidence")
     return {name: getattr(link, name) for name in names}
 
 
@@ -197,102 +199,6 @@ def _representatives(host: Host, backend: str, wanted: Wanted, matrix: Matrix) -
         if have is None or (fits and not meets(have.python or "", wanted.python or "")):
             found[key] = candidate
     return list(found.values())
-
-
-# --- pins
-
-
-def _pin_values(candidate: Candidate) -> dict[str, str | None]:
-    return {
-        "vllm": candidate.vllm,
-        "vllm_ascend": candidate.vllm_ascend,
-        "torch": candidate.torch,
-        "torch_npu": candidate.torch_npu,
-        "cann": candidate.cann,
-        "cuda": candidate.cuda,
-        "python": candidate.python,
-        "dtk": candidate.dtk,
-    }
-
-
-def meets(value: str, wanted: str) -> bool:
-    """Whether a part of a set is what was asked for: the same text, or inside the range."""
-    return value.lower() == wanted.lower() or within(value, wanted)
-
-
-def pin_links(candidate: Candidate, wanted: Wanted, matrix: Matrix) -> list[Link]:
-    """Where a set is not what was asked for."""
-    links: list[Link] = []
-    values = _pin_values(candidate)
-    for name, value in values.items():
-        wish = getattr(wanted, name)
-        if wish is None or (value is not None and meets(value, wish)):
-            continue
-        if value is None:
-            if name == "python" and candidate.method == "container":
-                need = "the image brings its own Python"
-            elif candidate.method == "container" or not _belongs(name, candidate.backend):
-                need = "no such part in this set"
-            else:
-                need = "not published"
-            links.append(_pin_link(name, wish, need, None, candidate, 0))
-            continue
-        steps = _steps(name, wish, value, candidate.backend, matrix)
-        links.append(_pin_link(name, wish, value, value, candidate, steps))
-    if candidate.method not in wanted.methods:
-        order = ", ".join(wanted.methods) or "none"
-        move = Move(
-            "pin",
-            "method",
-            order,
-            candidate.method,
-            1,
-            METHOD_COST,
-            (("methods", (*wanted.methods, candidate.method)),),
-        )
-        text = f"the set is installed by {candidate.method}, which is not allowed"
-        links.append(Link("pin-method", BROKEN, order, candidate.method, text, "what was asked for", "high", move))
-    return links
-
-
-def _belongs(name: str, backend: str) -> bool:
-    only = {"vllm_ascend": "ascend", "torch_npu": "ascend", "cann": "ascend", "cuda": "cuda", "dtk": "dcu"}
-    return only.get(name, backend) == backend
-
-
-def _pin_link(name: str, wish: str, need: str, value: str | None, candidate: Candidate, steps: int) -> Link:
-    cost = PIN_COST[name] + STEP_COST * steps
-    to = value if value is not None else "no pin"
-    move = Move("pin", name, wish, to, max(1, steps), cost, ((name, value),))
-    label = f"vllm-ascend {candidate.vllm_ascend}" if candidate.vllm_ascend else f"vLLM {candidate.vllm}"
-    text = f"{name} {wish} was asked for; {label} by {candidate.method} goes with {need}"
-    return Link(f"pin-{name.replace('_', '-')}", BROKEN, wish, need, text, "what was asked for", "high", move)
-
-
-@lru_cache(maxsize=16384)
-def _steps(name: str, wish: str, value: str, backend: str, matrix: Matrix) -> int:
-    """How many known versions lie between what was asked for and what the set has."""
-    if name == "vllm":
-        scale = list(known_vllm(matrix, backend))
-    elif name == "vllm_ascend":
-        scale = sorted((r.vllm_ascend for r in matrix.ascend_releases), key=Version)
-    elif name == "cann":
-        scale = sorted((r.cann for r in matrix.cann_hdk), key=lambda c: vendor_version(c) or ())
-    elif name == "python":
-        scale = sorted(PYTHONS, key=Version)
-    else:
-        return 1
-    if value not in scale:
-        return 1
-    at = scale.index(value)
-    inside = [i for i, v in enumerate(scale) if meets(v, wish)]
-    if inside:
-        return min(abs(i - at) for i in inside)
-    asked = package_version(wish)
-    if asked is None:
-        return len(scale)
-    before = sum(1 for v in scale if (package_version(v) or asked) < asked)
-    return abs(before - at) if before > at else abs(before - at) + 1
 
 
 # --- choosing
@@ -377,14 +283,13 @@ def _version_set(host: Host, candidate: Candidate, links: Iterable[Link], matrix
 def _refuse(host: Host, wanted: Wanted, matrix: Matrix) -> Refusal:
     backend = backend_of(host, wanted)
     if host.facts.arch not in ARCHES:
-        have = host.facts.arch or "not known"
-        text = f"no set exists for the architecture {have}"
-        link = Link("arch", BROKEN, have, " or ".join(ARCHES), text, "package index", "high")
+        have, need = host.facts.arch or UNKNOWN, " / ".join(ARCHES)
+        params = (("arch", have), ("need", need))
+        link = Link("arch", "SET-022", BROKEN, have, need, params, "package index", "high")
         return Refusal((link,), (), "none", ())
     if backend is None:
         have = ", ".join(host.backends)
-        text = "the host has cards of several makers: say which backend serves"
-        link = Link("backend", BROKEN, have, "one backend", text, "what was asked for", "high")
+        link = Link("backend", "SET-024", BROKEN, have, "one backend", (("backends", have),), ASKED, "high")
         return Refusal((link,), (), "none", _nearest(host, wanted, matrix))
     broken, warnings, closest = _closest(host, backend, wanted, matrix)
     return Refusal(broken, warnings, closest, _nearest(host, wanted, matrix))
@@ -414,8 +319,9 @@ def _closest(
             best = (key, candidate, pins, links)
     if best is None:
         arch = host.facts.arch or ""
-        text = f"the matrix has no {backend} set for {arch}"
-        return (Link("arch", BROKEN, arch, "another architecture", text, "the matrix", "high"),), (), "none"
+        params = (("arch", arch), ("backend", backend))
+        link = Link("arch", "SET-023", BROKEN, arch, "another architecture", params, "the matrix", "high")
+        return (link,), (), "none"
     _, candidate, pins, links = best
     broken_links = (*pins, *(link for link in links if link.level == BROKEN))
     return broken_links, tuple(link for link in links if link.level == WARN), candidate.runtime_id
@@ -474,7 +380,7 @@ def _ways(
         gone += [
             (n, None)
             for n in ("vllm_ascend", "torch_npu", "cann", "cuda", "dtk")
-            if getattr(wanted, n) and not _belongs(n, backend)
+            if getattr(wanted, n) and not belongs(n, backend)
         ]
         moves.append(Move("pin", "backend", asked or "open", backend, 1, BACKEND_COST if asked else 1.0, tuple(gone)))
         wanted = replace(wanted, **dict(gone))  # type: ignore[arg-type]
