@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -208,3 +209,29 @@ def test_one_problem_stands_for_many_hosts_alike() -> None:
         "hosts.gpu-01",
         "hosts.gpu-02",
     ]
+
+
+@pytest.mark.parametrize(("place", "codes"), [("state", ["INV-018"]), (".", ["INV-018"]), ("../state", []), ("", [])])
+def test_state_in_the_inventory_is_refused(tmp_path: Path, place: str, codes: list[str]) -> None:
+    source = tmp_path / "bank"
+    source.mkdir()
+    value = str((source / place).resolve()) if place else ""
+    variables = {"ansible_host": "10.0.0.1", "fleet_state_dir": value}
+    inventory = read_inventory(
+        ["a"], {"all": ["a"]}, lambda _: variables, lambda _, name: variables[name], [str(source)]
+    )
+    assert [p.code for p in inventory.found] == codes
+
+
+def test_a_model_s_config_is_read_from_beside_the_inventory(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yml").write_text("all: {}")
+    (tmp_path / "good.json").write_text('{"hidden_size": 8}')
+    (tmp_path / "bad.json").write_text("{")
+    artifacts = {name: {"source": "hf://a/b@c", "config": f"{name}.json"} for name in ("good", "bad", "gone")}
+    variables = {"ansible_host": "10.0.0.1", "fleet_models": {"m": {"versions": {"1": {"artifacts": artifacts}}}}}
+    inventory = read_inventory(
+        ["a"], {"all": ["a"]}, lambda _: variables, lambda _, name: variables[name], [str(tmp_path / "hosts.yml")]
+    )
+    assert inventory.configs["good.json"] == {"hidden_size": 8}
+    assert "is not JSON" in inventory.configs["bad.json"]
+    assert inventory.configs["gone.json"] == "there is no such file"

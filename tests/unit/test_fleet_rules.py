@@ -86,6 +86,7 @@ CASES |= {
     "SVC-017": lambda c: c.deployment.update(cpus_per_engine=5, replicas_per_host=2),
     "SVC-018": lambda c: c.deployment.update(memory_max_bytes=80 << 30),
     "INV-017": lambda c: c.deployment.update(tensor_parallel_size=1),
+    "INV-018": lambda c: c.found.append(problem("INV-018", "fleet_state_dir", "inventories/bank/state")),
     "SVC-020": lambda c: (c.add_host("engine-3", "10.77.0.13", "cpu_hosts"), over_two_hosts(c)),
     "SVC-021": lambda c: over_hosts(c, 4),
     "SVC-022": lambda c: (c.on_gpus(), over_hosts(c, 2), c.deployment.update(tensor_parallel=3)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,7 @@ def read(task_vars: Mapping[str, Any]) -> Inventory:
 
     hosts = [str(h) for h in groups["all"]]
     members = {g: [str(h) for h in hosts_] for g, hosts_ in groups.items()}
-    return read_inventory(
-        hosts, members, raw, resolve, directories_of(task_vars.get("ansible_inventory_sources") or ())
-    )
-
-
-def directories_of(sources: Iterable[Any]) -> list[Path]:
-    """The directories of an inventory's sources, in order."""
-    paths = [Path(str(source)) for source in sources if "," not in str(source)]
-    return [path if path.is_dir() else path.parent for path in paths]
+    return read_inventory(hosts, members, raw, resolve, task_vars.get("ansible_inventory_sources") or ())
 
 
 def root_of(task_vars: Mapping[str, Any], override: Any = None) -> Path:

@@ -35,11 +35,11 @@ def read_inventory(
     groups: Mapping[str, list[str]],
     read: Read,
     resolve: Resolve,
-    directories: Iterable[Path] = (),
+    sources: Iterable[Any] = (),
 ) -> Inventory:
     """The whole inventory. A value that cannot be resolved becomes a problem, and reading goes on.
 
-    ``directories`` are those of the inventory: relative paths in it start there.
+    ``sources`` are the inventory's files and directories: relative paths in it start there.
     """
     found: list[Problem] = []
     variables: dict[str, Any] = {}
@@ -68,7 +68,9 @@ def read_inventory(
                 found.append(problem("INV-007", name, None, first=owner[name], second=host))
     secret = _secret(owner.get(SECRET), first_raw.get(SECRET), read, resolve, found)
     models = variables.get("fleet_models")
-    configs = read_configs(models, directories)
+    places = [Path(str(source)) for source in sources if "," not in str(source)]
+    configs = read_configs(models, [place if place.is_dir() else place.parent for place in places])
+    found += _check_state_dir(variables.get("fleet_state_dir"), places)
     return Inventory(
         variables=variables,
         addresses=addresses,
@@ -194,6 +196,15 @@ def _origin(value: str) -> Path | None:
         return None
     tag = Origin.get_tag(value)
     return Path(tag.path) if tag is not None and tag.path else None
+
+
+def _check_state_dir(value: Any, places: Iterable[Path]) -> list[Problem]:
+    """Ansible reads every file of an inventory's directory as inventory: state must not lie in it."""
+    if not isinstance(value, str) or not value:
+        return []
+    state = Path(value).expanduser().absolute()
+    inside = [p for p in (place.absolute() for place in places) if p.is_dir() and (p == state or p in state.parents)]
+    return [problem("INV-018", "fleet_state_dir", value)] if inside else []
 
 
 def read_configs(models: Any, directories: Iterable[Path]) -> dict[str, Mapping[str, Any] | str]:

@@ -128,4 +128,11 @@ RULES: dict[str, Rule] = {
         "{instead}",
         "{instead_zh}",
     ),
+    "INV-018": Rule(
+        "error",
+        "the state of the fleet must not lie in the inventory's directory: Ansible would read it as inventory",
+        "集群状态目录不能位于清单目录中：Ansible 会将其当作清单读取",
+        "write a directory outside the inventory, or leave it out",
+        "请填写清单之外的目录，或省略该项",
+    ),
 }

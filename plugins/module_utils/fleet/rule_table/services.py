@@ -150,7 +150,7 @@ RULES: dict[str, Rule] = {
     ),
     "SVC-022": Rule(
         "error",
-        "the engine's {cards} accelerators (tensor, pipeline and data parallel multiplied) do not divide over {hosts} hosts",
+        "the engine's {cards} accelerators (all parallel sizes multiplied) do not divide over {hosts} hosts",
         "引擎的 {cards} 张加速卡（张量 × 流水线 × 数据并行）不能平均分到 {hosts} 台主机",
         "choose parallel sizes whose product is a multiple of {hosts}",
         "请选择乘积为 {hosts} 的倍数的并行数",

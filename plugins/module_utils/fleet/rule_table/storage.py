@@ -40,7 +40,9 @@ RULES: dict[str, Rule] = {
         "the model lies on a network file system, and {host} has no local cache: mapping hundreds of gigabytes over the"
         " network is slow",
         "模型位于网络文件系统，而主机 {host} 没有本地缓存：通过网络映射数百 GB 文件很慢",
-        "set fleet_storage: {{cache: {{path: /a/local/directory}}}} for such hosts, or engine: {{safetensors_load_strategy: eager}}",
-        "请为这些主机设置 fleet_storage: {{cache: {{path: /本地目录}}}}，或 engine: {{safetensors_load_strategy: eager}}",
+        "set fleet_storage: {{cache: {{path: /data/models}}}} for such hosts, or engine:"
+        " {{safetensors_load_strategy: eager}}",
+        "请为这些主机设置 fleet_storage: {{cache: {{path: /data/models}}}}，"
+        "或 engine: {{safetensors_load_strategy: eager}}",
     ),
 }
