@@ -175,7 +175,6 @@ def same_ports(c: Case) -> None:
 def no_bfloat16(c: Case) -> None:
     c.deployment["engine"]["dtype"] = "bfloat16"
     c.facts["engine-1"]["cpu"] = {"count": 8, "flags": ["avx512f"]}
-    c.background.add("SET-072")
 
 
 @case("SVC-012")
@@ -237,6 +236,16 @@ def test_values_that_vllm_refuses(option: str, value: object, words: str) -> Non
     found = c.problems()
     assert {p.code for p in found} == {"SVC-016"}, render(found)
     assert words in render(found)
+
+
+@pytest.mark.parametrize(("dtype", "codes"), [(None, ["SET-072"]), ("auto", ["SET-072"]), ("float32", [])])
+def test_bfloat16_is_warned_of_where_vllm_would_choose_it(dtype: str | None, codes: list[str]) -> None:
+    c = Case()
+    c.facts["engine-1"]["cpu"] = {"count": 8, "flags": ["avx512f"]}
+    c.deployment["engine"]["dtype"] = dtype
+    if dtype is None:
+        del c.deployment["engine"]["dtype"]
+    assert [p.code for p in c.problems()] == codes
 
 
 def test_a_variable_that_cannot_be_computed_is_not_missing() -> None:

@@ -52,5 +52,5 @@ def failed(problems: list[Problem], strict: bool = False) -> dict[str, Any]:
     if errors(problems) or (strict and problems):
         return result | {"failed": True, "msg": render(problems)}
     if problems:
-        result["warnings"] = [f"{p.code} {p.path}: {p.rule}. {p.remedy}" for p in problems]
+        result["warnings"] = [f"{p.code} {p.path}: {p.rule}. Remedy: {p.remedy}" for p in problems]
     return result

@@ -20,6 +20,8 @@ from .version_sets.matrix import Matrix
 
 __all__ = ["age_text", "plan", "validate"]
 
+#: What a set warns of where vLLM would choose bfloat16 by itself.
+BFLOAT16_ON_CPU = frozenset({"SET-072", "SET-073"})
 MODELS_ROOT = "/var/lib/vllm-fleet/models"
 
 
@@ -57,6 +59,11 @@ def plan(
             vip=seen.vips[host] if is_gateway else None,
         )
     return Plan.of(slices, tuple(in_order(problems)))
+
+
+def _dtypes_said(engines: Iterable[Placed]) -> bool:
+    """Whether every engine has a dtype of its own choice, which the rules over it have judged."""
+    return all(card_rules.option(e.deployment.engine, "dtype")[1] not in (None, "auto") for e in engines)
 
 
 @dataclass
@@ -97,7 +104,7 @@ def _examine(
             continue
         problems += host_rules.check_engines(host, engines, known, parsed)
         chosen, found = choose(host, known, said.versions, said.host.backend if said.host else None, matrix, locks)
-        problems += found
+        problems += [p for p in found if p.code not in BFLOAT16_ON_CPU or not _dtypes_said(engines)]
         if chosen is None:
             continue
         seen.chosen[host] = chosen
