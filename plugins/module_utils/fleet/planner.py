@@ -15,7 +15,7 @@ from .plan import Engine, Memory, Model, Plan, Runtime, Slice, Vip
 from .problems import Problem, errors, in_order, path_of, problem
 from .rules import address_of, check_inventory
 from .tuning_plan import tuning
-from .version_plan import Chosen, Lock, check_system, choose
+from .version_plan import Chosen, Lock, check_system, choose, likely_backend
 from .version_sets.matrix import Matrix
 
 __all__ = ["age_text", "plan", "validate"]
@@ -105,13 +105,14 @@ def _examine(
         problems += host_rules.check_engines(host, engines, known, parsed)
         chosen, found = choose(host, known, said.versions, said.host.backend if said.host else None, matrix, locks)
         problems += [p for p in found if p.code not in BFLOAT16_ON_CPU or not _dtypes_said(engines)]
+        backend = chosen.set.backend if chosen else likely_backend(known)
+        if backend != "cpu":
+            problems += host_rules.check_cards(host, engines, known, backend)
         if chosen is None:
             continue
         seen.chosen[host] = chosen
         if not chosen.locked:
             problems.append(problem("REL-002", path_of(("hosts", host)), chosen.set.runtime_id))
-        if chosen.set.backend != "cpu":
-            problems += host_rules.check_cards(host, engines, known, chosen.set.backend)
         for engine in engines:
             problems += _check_deployment(engine, chosen, known, matrix, checked)
             problems += _check_source(engine, parsed, chosen, checked)

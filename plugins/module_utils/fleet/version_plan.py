@@ -83,6 +83,12 @@ def check_system(host: str, facts: HostFacts, matrix: Matrix) -> list[Problem]:
     return problems_of_system(path_of(("hosts", host)), to_solver(facts), matrix)
 
 
+def likely_backend(facts: HostFacts) -> str:
+    """The backend of a host for which there is no set, by its first card."""
+    vendors = (solver_facts.vendor_of(card) for card in to_solver(facts).cards)
+    return next((solver_facts.BACKEND_OF_VENDOR[vendor] for vendor in vendors if vendor), "cpu")
+
+
 def _narrowed(wanted: Wanted, lock: Lock) -> Wanted | None:
     """The pins with a lock's vLLM and Python, or None where they exclude it."""
     if wanted.backend not in (None, lock.backend):
