@@ -20,11 +20,12 @@ from fleet.version_rules import (
 )
 from fleet.version_sets.engine_args import _replacements, engine_version, recorded_versions
 from fleet.version_sets.links import Move
-from fleet.version_sets.matrix import load_matrix
+from fleet.version_sets.models import supported_by_vllm, supported_by_vllm_ascend
+from fleet.version_sets.quantization import quantization_support
 from fleet.version_sets.solver import Refusal, solve
 
-from .hosts import A100, Facts, kylin_v10, openeuler, ubuntu
-from .set_cases import ALSO, ARM, CASES, PATH, ascend, chosen, engine, gpu, method
+from .hosts import A100, V100, Facts, kylin_v10, openeuler, ubuntu
+from .set_cases import ALSO, ARM, CASES, MATRIX, PATH, ascend, chosen, engine, gpu, method
 
 HAN = re.compile(r"[\u4e00-\u9fff]")
 
@@ -119,7 +120,7 @@ def test_only_rules_that_may_warn_can_be_warnings() -> None:
 
 def test_a_good_set_has_no_problems() -> None:
     assert problems_of_set(PATH, chosen(gpu())) == []
-    assert problems_of_model(PATH, "Qwen2ForCausalLM", chosen(gpu()), load_matrix()) == []
+    assert problems_of_model(PATH, "Qwen2ForCausalLM", chosen(gpu()), MATRIX) == []
     assert method("awq", gpu()) == []
     assert engine("0.32.0", dtype="float32") == []
     assert engine("0.31.0") == []
@@ -131,6 +132,30 @@ def test_quantization_that_only_saves_memory_warns() -> None:
     assert (item.code, item.severity) == ("SET-111", "warning")
     (item,) = method("gptq", ascend())
     assert (item.code, item.severity) == ("SET-113", "warning")
+
+
+def test_a_card_that_lacks_a_method_is_told_which_it_has() -> None:
+    (item,) = method("awq", gpu(V100), vllm="0.18.1")
+    assert "compute capability 7.5 or newer; V100 has 7.0" in item.rule
+    assert "需要计算能力 7.5 或更高；V100 为 7.0" in item.rule_zh
+    assert item.remedy.endswith(": gptq")
+    (item,) = method("int8-w4a8", ubuntu())
+    assert item.remedy_zh.endswith("：int8-w8a8")
+
+
+@pytest.mark.parametrize("architecture", ["Qwen2ForCausalML", "OlmoForCausalLM", "AriaForConditionalGeneration"])
+def test_answers_show_no_english_where_chinese_words_exist(architecture: str) -> None:
+    for answer in (
+        supported_by_vllm(architecture, "0.23.0", MATRIX),
+        supported_by_vllm_ascend(architecture, "0.23.0", "A2", MATRIX),
+        quantization_support("fp8", gpu(A100), chosen(gpu(A100))),
+        quantization_support("int8-w4a8", ubuntu(), chosen(ubuntu())),
+    ):
+        if answer.rule is not None:
+            params, row = dict(answer.params), RULES[answer.rule]
+            twins = [name for name in params if f"{name}_zh" in params]
+            assert not [name for name in twins if f"{{{name}}}" in row.rule_zh + row.remedy_zh]
+            assert answer.reason == row.rule.format(**params)
 
 
 class TestEngine:

@@ -40,6 +40,8 @@ PHRASES: dict[str, tuple[str, str]] = {
     "level-untested": ("untested", "“未测试”"),
     "capability-or-newer": ("{need} or newer", "{need} 或更高"),
     "capability-exactly": ("{need}", "{need}"),
+    "formats": ("{names}", "{names}"),
+    "formats-none": ("none that the matrix knows", "矩阵中没有"),
     "capability-none": ("of no NVIDIA card", "无（没有 NVIDIA 卡支持）"),
     # Engine options: why a value is refused.
     "takes": ("{option} takes {expected}, not {kind}", "{option} 应为{expected_zh}，不能是{kind_zh}"),

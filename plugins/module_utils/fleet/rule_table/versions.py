@@ -79,8 +79,8 @@ _SYSTEM: dict[str, Rule] = {
     ),
     "SET-010": Rule(
         "error",
-        "{arch} has no pages of {size} bytes, only {need} (source: {source})",
-        "{arch} 没有 {size} 字节的内存页，只有 {need}（来源：{source}）",
+        "{arch} has no pages of {size} bytes, only {need}",
+        "{arch} 没有 {size} 字节的内存页，只有 {need}",
         "run discovery again; if it says the same, look at the host's kernel",
         "请重新采集；若结果相同，请检查主机内核",
         either=True,
@@ -224,7 +224,7 @@ _CUDA: dict[str, Rule] = {
         "warning",
         "NVIDIA publishes no driver packages for {os} on {arch} (source: {source})",
         "NVIDIA 未发布适用于 {arch} 上 {os} 的驱动软件包（来源：{source}）",
-        "its .run installer works, outside NVIDIA's support list: hold the kernel, or rebuild the driver with each",
+        "its .run installer works, outside NVIDIA's support list: hold the kernel, or rebuild it for each new one",
         "可使用 .run 安装程序，但不在 NVIDIA 支持列表内：请锁定内核版本，或每次更新内核后重新构建驱动",
     ),
     "SET-035": Rule(
@@ -573,29 +573,30 @@ _PINS: dict[str, Rule] = {
 _MODELS: dict[str, Rule] = {
     "SET-090": Rule(
         "error",
-        "vLLM dropped {architecture} after {dropped} (source: {source})",
-        "vLLM 在 {dropped} 之后移除了 {architecture}（来源：{source}）",
+        "vLLM dropped {architecture} after {dropped} (source: registry.py)",
+        "vLLM 在 {dropped} 之后移除了 {architecture}（来源：registry.py）",
         "serve it with vLLM {dropped} or older, or serve another model",
         "请使用 vLLM {dropped} 或更早版本，或改用其他模型",
     ),
     "SET-091": Rule(
         "error",
-        "{architecture} is not in the registry of vLLM {vllm}; it is in {span} (source: {source})",
-        "{architecture} 不在 vLLM {vllm} 的模型注册表中；支持它的版本为 {span}（来源：{source}）",
+        "{architecture} is not in the registry of vLLM {vllm}; it is in {span} (source: registry.py)",
+        "{architecture} 不在 vLLM {vllm} 的模型注册表中；支持它的版本为 {span}（来源：registry.py）",
         "serve it with one of those versions, or serve another model",
         "请使用其中一个版本，或改用其他模型",
     ),
     "SET-092": Rule(
         "error",
-        "{architecture} is not in the registries around vLLM {vllm} ({around}); it is in {span} (source: {source})",
-        "vLLM {vllm} 前后版本（{around}）的模型注册表中均没有 {architecture}；支持它的版本为 {span}（来源：{source}）",
+        "{architecture} is not in the registries around vLLM {vllm} ({around}); it is in {span} (source: registry.py)",
+        "vLLM {vllm} 前后版本（{around}）的模型注册表中均没有 {architecture}；"
+        "支持它的版本为 {span}（来源：registry.py）",
         "serve it with one of those versions, or serve another model",
         "请使用其中一个版本，或改用其他模型",
     ),
     "SET-093": Rule(
         "warning",
-        "the registry of vLLM {vllm} was not recorded; {architecture} is in {span} (source: {source})",
-        "未收录 vLLM {vllm} 的模型注册表；支持 {architecture} 的版本为 {span}（来源：{source}）",
+        "the registry of vLLM {vllm} was not recorded; {architecture} is in {span} (source: registry.py)",
+        "未收录 vLLM {vllm} 的模型注册表；支持 {architecture} 的版本为 {span}（来源：registry.py）",
         "prove the model on one host first",
         "请先在一台主机上验证该模型",
     ),
@@ -608,8 +609,8 @@ _MODELS: dict[str, Rule] = {
     ),
     "SET-095": Rule(
         "warning",
-        "{architecture} is in no recorded registry, but vLLM names {dropped} as its last version (source: {source})",
-        "已收录的注册表中没有 {architecture}，但 vLLM 称其最后支持版本为 {dropped}（来源：{source}）",
+        "{architecture} is in no recorded registry, but vLLM names {dropped} as its last version (source: registry.py)",
+        "已收录的注册表中没有 {architecture}，但 vLLM 称其最后支持版本为 {dropped}（来源：registry.py）",
         "prove the model on one host first",
         "请先在一台主机上验证该模型",
     ),
@@ -654,25 +655,25 @@ _QUANTIZATION: dict[str, Rule] = {
     "SET-110": Rule(
         "error",
         "{method} needs compute capability {need}; {card} has {have} (source: {source})",
-        "{method} 需要计算能力 {need}；{card} 为 {have}（来源：{source}）",
-        "take a checkpoint in a format that the card computes, for example AWQ, GPTQ or INT8 W8A8",
-        "请选用该卡支持的量化格式，例如 AWQ、GPTQ 或 INT8 W8A8",
+        "{method} 需要计算能力 {need_zh}；{card} 为 {have}（来源：{source}）",
+        "take a checkpoint in a format that the card computes: {others}",
+        "请选用该卡支持的量化格式：{others_zh}",
     ),
     "SET-111": Rule(
         "warning",
         "{method} arithmetic needs compute capability {need}; {card} has {have}: weights load and save memory, but"
         " nothing is computed in FP8 (source: {source})",
-        "{method} 计算需要计算能力 {need}；{card} 为 {have}：权重可以加载并节省显存，"
+        "{method} 计算需要计算能力 {need_zh}；{card} 为 {have}：权重可以加载并节省显存，"
         "但不会以 FP8 计算（来源：{source}）",
-        "expect no speed from it; AWQ, GPTQ or INT8 W8A8 fit this card better",
-        "不要指望其带来加速；AWQ、GPTQ 或 INT8 W8A8 更适合该卡",
+        "expect no speed from it; formats that the card computes: {others}",
+        "不要指望其带来加速；该卡支持的量化格式：{others_zh}",
     ),
     "SET-112": Rule(
         "error",
         "{method} does not run on a CPU ({arch}; source: {source})",
         "{method} 不能在 CPU（{arch}）上运行（来源：{source}）",
-        "take an unquantised checkpoint, or INT8 W8A8",
-        "请选用未量化的模型，或 INT8 W8A8 模型",
+        "take an unquantised checkpoint, or a format that this CPU computes: {others}",
+        "请选用未量化的模型，或该 CPU 支持的量化格式：{others_zh}",
     ),
     "SET-113": Rule(
         "error",

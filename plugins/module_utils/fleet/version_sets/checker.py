@@ -1,7 +1,7 @@
 """Say whether a version set is legal on a host, independently of the solver.
 
 It reads the matrix's files as plain documents and asks one question after the other of one set; it shares
-no rule, no table and no comparison with links.py and candidates.py. Tests hold every answer of the solver
+no rule, no table and no comparison with links and candidates.py. Tests hold every answer of the solver
 against it.
 """
 

@@ -7,14 +7,14 @@ FP8 with FlashAttention, ``kv-fp8-flash-attention``. Methods of Ascend: the name
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..rule_table.phrases import words
 from .compare import at_least
 from .facts import HostFacts
 from .links import capability_of, look_at
-from .matrix import Matrix, QuantizationRow, load_matrix
+from .matrix import CudaCard, Matrix, QuantizationRow, load_matrix
 from .models import UNCERTAIN, UNSUPPORTED, ModelSupport, no, yes
 from .solver import VersionSet
 
@@ -37,19 +37,32 @@ def quantization_support(
     if chosen.backend == "cpu":
         if chosen.arch in row.cpu:
             return yes(f"{method} runs on a CPU ({chosen.arch})", row.source, row.confidence)
-        return no(UNSUPPORTED, "SET-112", row.source, row.confidence, method=method, arch=chosen.arch)
+        others = _formats(r for r in table.quantization if chosen.arch in r.cpu)
+        return no(UNSUPPORTED, "SET-112", row.source, row.confidence, method=method, arch=chosen.arch, **others)
     cards = capability_of(look_at(facts, table), table)
     if not cards:
         return no(UNCERTAIN, "SET-116", row.source, "low", method=method)
     for card in cards:
-        exact = row.capabilities and card.capability not in row.capabilities
-        below = row.capability_min is not None and not at_least(card.capability, row.capability_min)
-        if exact or below or (row.capability_min is None and not row.capabilities):
+        if not _computes(card, row):
             loads = row.weight_only_from is not None and at_least(card.capability, row.weight_only_from)
             rule = WEIGHT_ONLY if loads else "SET-110"
             params = {"method": method, "card": card.card, "have": card.capability}
+            params |= _formats(r for r in table.quantization if _computes(card, r))
             return no(UNSUPPORTED, rule, row.source, row.confidence, **params, **_need(row))
     return yes(f"{method} runs on {cards[0].card}", row.source, row.confidence)
+
+
+def _computes(card: CudaCard, row: QuantizationRow) -> bool:
+    """Whether a card computes in a method's format."""
+    if row.capabilities:
+        return card.capability in row.capabilities
+    return row.capability_min is not None and bool(at_least(card.capability, row.capability_min))
+
+
+def _formats(rows: Iterable[QuantizationRow]) -> dict[str, str]:
+    """Formats of weights that would do, as the parameter ``others``."""
+    names = [r.method for r in rows if not r.method.startswith("kv-")]
+    return words("others", "formats", names=", ".join(names)) if names else words("others", "formats-none")
 
 
 def _need(row: QuantizationRow) -> dict[str, str]:

@@ -12,5 +12,7 @@ SOURCE_LENGTH = 110
 @lru_cache(maxsize=4096)
 def short_source(source: str) -> str:
     """The first place that a source names."""
-    first = re.split(r"\s*;\s|\s\(|: REFUSE", source)[0].strip().removeprefix("https://")
+    first = re.split(r"\s*;\s|: REFUSE", source)[0].strip().removeprefix("https://")
+    if len(first) > SOURCE_LENGTH:
+        first = first.split(" (")[0]
     return first if len(first) <= SOURCE_LENGTH else f"{first[: SOURCE_LENGTH - 3]}..."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from ...rule_table.phrases import words
 from ..candidates import Candidate
@@ -156,14 +157,18 @@ def rule_ascend_system(host: Host, candidate: Candidate, _wanted: Wanted, matrix
     """The vendor lists the system for the chip. Its list is the one of its own tool, so this only warns."""
     if candidate.backend != "ascend" or host.soc is None or host.os is None:
         return
-    mine = [r for r in matrix.os_cards if r.arch == candidate.arch and _ascend_name(host.os, r.os)]
-    served = [v for v in matrix.vendor_os if v.arch == candidate.arch and any(_vendor_name(host.os, o) for o in v.os)]
     soc = host.soc.soc
-    if not any(soc in r.soc or soc.removesuffix("-pro") in r.soc for r in mine) and not any(
-        soc in v.soc for v in served
-    ):
+    if not _is_listed(host.os, soc, candidate.arch, matrix):
         row, on = matrix.os_cards[0], {"soc": soc, "os": host.os.name, "arch": candidate.arch}
         yield link("ascend-system", "SET-058", row, host.os.name, "a listed system", warn=True, of=on)
+
+
+@lru_cache(maxsize=1024)
+def _is_listed(os: OsRow, soc: str, arch: str, matrix: Matrix) -> bool:
+    """Whether the vendor's tool, or its list of systems by server, names a chip on a system."""
+    tool = [r.soc for r in matrix.os_cards if r.arch == arch and _ascend_name(os, r.os)]
+    servers = [v.soc for v in matrix.vendor_os if v.arch == arch and any(_vendor_name(os, o) for o in v.os)]
+    return any(soc in s or soc.removesuffix("-pro") in s for s in tool) or any(soc in s for s in servers)
 
 
 def _ascend_name(os: OsRow, entry: str) -> bool:

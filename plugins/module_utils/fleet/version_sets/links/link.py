@@ -54,7 +54,7 @@ class Link:
     level: str
     have: str
     need: str
-    params: tuple[tuple[str, str], ...]
+    params: tuple[tuple[str, object], ...]
     source: str
     confidence: str
     move: Move | None = None
@@ -102,19 +102,14 @@ def link(
 ) -> Link:
     """A link that rests on a row. ``of`` and params fill the row of the table, beside have, need and source."""
     may_refuse = firm and not warn and (row is None or row.firm)
-    filled: dict[str, object] = {
-        "have": have,
-        "need": need,
-        "source": short_source(row.source) if row else "vllm-fleet",
-    }
-    filled |= {**of, **params}
+    source = short_source(row.source) if row else "vllm-fleet"
     return Link(
         code=code,
         rule=rule,
         level=BROKEN if may_refuse else WARN,
         have=str(have),
         need=str(need),
-        params=tuple((name, str(value)) for name, value in filled.items()),
+        params=(("have", have), ("need", need), ("source", source), *of.items(), *params.items()),
         source=row.source if row else HERE,
         confidence=row.confidence if row else "high",
         move=move,

@@ -60,7 +60,8 @@ def rule_rows(_host: Host, candidate: Candidate, _wanted: Wanted, _matrix: Matri
     """A set that rests on a row nobody verified says so."""
     for row in candidate.rows:
         if row.uncertain:
-            yield link("uncertain", "SET-009", row, row.confidence, "a verified row", warn=True, set=what(candidate))
+            name = what(candidate)
+            yield link("uncertain", "SET-009", row, name, "a verified row", warn=True, set=name)
 
 
 def rule_page_size(host: Host, candidate: Candidate, _wanted: Wanted, matrix: Matrix) -> Iterator[Link]:
