@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from fleet.inventory import ModelSeen, SecretState
@@ -94,6 +95,7 @@ CASES |= {
     "SVC-024": lambda c: (on_v100(c), c.deployment["engine"].update(dtype="bfloat16")),
     "SVC-026": lambda c: c.on_gpus().update(cards=[card_data(chip="Tesla V100-SXM2-32GB")]),
     "SVC-025": lambda c: (on_ascend(c), c.deployment["engine"].update(block_size=16)),
+    "SVC-027": lambda c: (on_ascend(c), c.artifact.update(quantization="w8a8")),
     "MOD-010": lambda c: c.artifact.update(source="file:///srv/models/tiny.om"),
     "STO-005": lambda c: (c.artifact.update(source="nfs://models/tiny"), c.background.add("REL-001")),
     "REL-001": lambda c: c.artifact.update(source="hf://org/tiny@main"),
@@ -371,3 +373,32 @@ def test_weights_of_a_model_that_is_not_there_are_not_counted() -> None:
     c = Case()
     c.seen = {SOURCE: SEEN}
     assert c.good().slices["engine-1"].engines[0].start_timeout_seconds == 960
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "code", "path"),
+    [
+        ("engine", {"kv_cache_dtype": "fp8"}, "SET-110", "fleet_services.chat.deployments[0].engine.kv_cache_dtype"),
+        ("engine", {"quantization": "fp8"}, "SET-111", "fleet_services.chat.deployments[0].engine.quantization"),
+        ("engine", {"quantization": "awq_marlin"}, None, ""),
+        (
+            "artifact", {"quantization": "fp8"}, "SET-111",
+            'fleet_models.tiny-chat.versions["2026.01"].artifacts.default.quantization',
+        ),
+        (
+            "config", {"quantization_config": {"quant_method": "fp8"}}, "SET-111",
+            'fleet_models.tiny-chat.versions["2026.01"].artifacts.default.source',
+        ),
+    ],
+)  # fmt: skip
+def test_what_an_a100_does_not_compute(
+    where: str, value: dict[str, object], code: str | None, path: str | None
+) -> None:
+    c = Case()
+    c.on_gpus()
+    if where == "config":
+        c.seen[SOURCE] = replace(SEEN, config=value)
+    else:
+        (c.deployment["engine"] if where == "engine" else c.artifact).update(value)
+    found = [p for p in c.problems() if p.code not in c.background and not p.code.startswith("CAP")]
+    assert [(p.code, p.path) for p in found] == ([(code, path)] if code else [])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .placement import Placed
+from .contract import Parsed
+from .inventory import Inventory
+from .placement import Placed, artifact_of
 from .problems import Problem, path_of, problem
 from .version_plan import Chosen
+from .version_rules import problems_of_quantization
 from .version_sets.facts import vendor_of
 from .version_sets.links import capability_of, look_at
 from .version_sets.matrix import Matrix
@@ -18,6 +21,12 @@ BF16 = frozenset({"bfloat16", "bf16"})
 BF16_CAPABILITY = (8, 0)
 #: What vllm-ascend takes for block_size; other values it replaces without a word (vllm_ascend/utils.py, 0.30.0rc2).
 ASCEND_BLOCK_SIZE = 128
+
+
+#: Kernels that a method is also named after.
+SAME_METHOD = {"awq_marlin": "awq", "gptq_marlin": "gptq"}
+#: What people call checkpoints of ModelSlim, whose method in vllm-ascend is `ascend`.
+MODELSLIM = frozenset({"w8a8", "w8a8_dynamic", "w4a8", "w4a8_dynamic", "w8a16", "int8"})
 
 
 def option(engine: Mapping[str, Any], name: str) -> tuple[str, Any]:
@@ -41,6 +50,44 @@ def check_options(engine: Placed, chosen: Chosen, matrix: Matrix) -> list[Proble
         path = path_of((*engine.prefix, "engine", spelled))
         found.append(problem("SVC-025", path, size, default=ASCEND_BLOCK_SIZE))
     return found
+
+
+def check_quantization(
+    engine: Placed, chosen: Chosen, parsed: Parsed, inventory: Inventory, matrix: Matrix
+) -> list[Problem]:
+    """Whether the cards compute what the weights, and the KV cache, are said to be in."""
+    found: list[Problem] = []
+    backend = chosen.set.backend
+    for path, method in _methods(engine, backend, parsed, inventory):
+        if backend == "ascend" and method.lower() in MODELSLIM and path.endswith("quantization"):
+            found.append(problem("SVC-027", path, method))
+        elif backend == "ascend" or method in {row.method for row in matrix.quantization}:
+            found += problems_of_quantization(path, method, chosen.facts, chosen.set, matrix)
+    return found
+
+
+def _methods(engine: Placed, backend: str, parsed: Parsed, inventory: Inventory) -> Iterator[tuple[str, str]]:
+    """Each scheme with the place that says it: an option goes before the artifact, and that before config.json."""
+    spelled, kv = option(engine.deployment.engine, "kv-cache-dtype")
+    if backend == "cuda" and str(kv).startswith("fp8"):
+        yield path_of((*engine.prefix, "engine", spelled)), "kv-fp8-flash-attention"
+    spelled, method = option(engine.deployment.engine, "quantization")
+    if isinstance(method, str):
+        yield path_of((*engine.prefix, "engine", spelled)), SAME_METHOD.get(method, method)
+        return
+    model = parsed.models.get(engine.model)
+    if model is None or engine.version not in model.versions:
+        return
+    name, artifact = artifact_of(engine, parsed, backend)
+    where = ("fleet_models", engine.model, "versions", engine.version, "artifacts", name)
+    if artifact.quantization is not None:
+        yield path_of((*where, "quantization")), SAME_METHOD.get(artifact.quantization, artifact.quantization)
+        return
+    config = inventory.config_of(artifact.source, artifact.config)
+    stated = (config or {}).get("quantization_config")
+    method = stated.get("quant_method") if isinstance(stated, Mapping) else None
+    if isinstance(method, str):
+        yield path_of((*where, "source")), SAME_METHOD.get(method, method)
 
 
 def _without_bf16(chosen: Chosen, matrix: Matrix) -> list[str]:

@@ -87,3 +87,13 @@ class Inventory:
     def hosts(self) -> tuple[str, ...]:
         """All hosts, in an order that does not depend on the inventory's."""
         return tuple(sorted(self.addresses))
+
+    def config_of(self, source: str, config: Any) -> Mapping[str, Any] | None:
+        """The config.json of an artifact, from what it says itself or from its files; None where neither has it."""
+        if isinstance(config, Mapping):
+            return config
+        found = self.configs.get(config) if isinstance(config, str) else None
+        if isinstance(found, Mapping):
+            return found
+        seen = self.models_seen.get(source)
+        return seen.config if seen else None

@@ -115,6 +115,7 @@ def _examine(
             problems.append(problem("REL-002", path_of(("hosts", host)), chosen.set.runtime_id))
         for engine in engines:
             problems += _check_deployment(engine, chosen, known, matrix, checked)
+            problems += _check_quantization(engine, chosen, parsed, inventory, matrix, checked)
             problems += _check_source(engine, parsed, chosen, checked)
             found, memory = capacity.check(engine, chosen, known)
             problems += found
@@ -149,6 +150,22 @@ def _check_deployment(
             checked.add((engine.prefix, "cards", cards))
             found += card_rules.check_options(engine, chosen, matrix)
     return found
+
+
+def _check_quantization(
+    engine: Placed,
+    chosen: Chosen,
+    parsed: Parsed,
+    inventory: Inventory,
+    matrix: Matrix,
+    checked: set[tuple[object, ...]],
+) -> list[Problem]:
+    """Once for each deployment and set on cards of one kind."""
+    key = (engine.prefix, "quantization", chosen.set.runtime_id, tuple(card.chip for card in chosen.facts.cards))
+    if key in checked:
+        return []
+    checked.add(key)
+    return card_rules.check_quantization(engine, chosen, parsed, inventory, matrix)
 
 
 def _check_source(engine: Placed, parsed: Parsed, chosen: Chosen, checked: set[tuple[object, ...]]) -> list[Problem]:

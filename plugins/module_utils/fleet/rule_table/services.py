@@ -183,4 +183,11 @@ RULES: dict[str, Rule] = {
         "pin one that all can have in fleet_versions of the group, or make the hosts alike",
         "请在该组的 fleet_versions 中指定所有主机都可用的版本，或统一主机环境",
     ),
+    "SVC-027": Rule(
+        "error",
+        "vllm-ascend calls the method of such checkpoints ascend",
+        "vllm-ascend 对此类量化模型使用的方法名是 ascend",
+        "write quantization: ascend; the checkpoint must be one of ModelSlim, with its quant_model_description.json",
+        "请写 quantization: ascend; 模型须由 ModelSlim 量化，并带有 quant_model_description.json",
+    ),
 }
