@@ -112,6 +112,7 @@ CASES |= {
     "HOST-014": lambda c: c.on_gpus().update(cards=[card_data(processes=[{"pid": 7, "name": "python3"}])]),
     "HOST-015": lambda c: c.on_gpus()["card_tools"]["nvidia"].update(library_version="580.126.09"),
     "HOST-016": lambda c: c.on_gpus()["card_tools"]["nvidia"].update(fabric_manager=None),
+    "HOST-017": lambda c: c.facts["engine-1"].update(findings=["npu-smi: did not answer within 10 s"]),
     "MOD-009": lambda c: (c.artifact.update(config="files/c.json"), c.configs.update({"files/c.json": "is not JSON"})),
     "SVC-019": lambda c: c.deployment.update(tier="standby"),
     "GW-001": lambda c: c.gateway.update(group="gateway"),

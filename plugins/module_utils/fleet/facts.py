@@ -150,7 +150,8 @@ class HostFacts:
             disks={path: free for path, disk in _map(data, "disks").items() if (free := _int(disk, "free_bytes"))},
             disk_read_bytes_per_second=_int(_map(data, "disks"), "disk_read_bytes_per_second")
             or _int(data, "disk_read_bytes_per_second"),
-            findings=tuple(str(f) for f in _list(data, "findings")),
+            # A host without a Python is known by what a shell could tell, which bootstrap mends.
+            findings=tuple(str(f) for f in _list(data, "findings")) if data.get("usable_python", True) else (),
             age_seconds=age_seconds,
         )
 

@@ -23,7 +23,7 @@ FOREIGN_DRIVERS = frozenset({"nouveau", "nova_core", "vfio-pci"})
 
 
 def check_host(host: str, facts: HostFacts, address: str | None) -> list[Problem]:
-    """Age of the facts, and the address."""
+    """Age of the facts, the address, and what discovery could not make out."""
     found = []
     if facts.age_seconds > OLD_FACTS_SECONDS:
         found.append(problem("HOST-008", path_of(("hosts", host)), None, age=age_text(facts.age_seconds)))
@@ -31,6 +31,7 @@ def check_host(host: str, facts: HostFacts, address: str | None) -> list[Problem
         found.append(
             problem("HOST-009", path_of(("hosts", host, "ansible_host")), address, found=facts.addresses_text())
         )
+    found += [problem("HOST-017", path_of(("hosts", host)), text, finding=text) for text in facts.findings]
     return found
 
 
