@@ -20,6 +20,7 @@ FAMILIES = {
     "MOD": ("Models", "模型"),
     "HOST": ("Hosts", "主机"),
     "SET": ("Version sets", "版本组合"),
+    "NET": ("The network", "网络"),
     "STO": ("Storage", "存储"),
     "REL": ("What this release cannot do yet", "本版本尚不支持的功能"),
 }

@@ -55,7 +55,7 @@ def facts_data(address: str = "10.77.0.11", **changes: Any) -> dict[str, Any]:
         "memory": {"total_bytes": 64 << 30},
         "interfaces": [
             {"name": "lo", "addresses": ["127.0.0.1/8"]},
-            {"name": "host0", "addresses": [f"{address}/24", "fe80::1/64"]},
+            {"name": "host0", "addresses": [f"{address}/24", "fe80::1/64"], "mtu": 1500, "speed_mbps": 100000},
         ],
         "listening": [{"port": 22, "address": "0.0.0.0", "process": "sshd", "unit": "ssh.service"}],
         **changes,

@@ -10,6 +10,7 @@ from .contract import Parsed
 from .facts import HostFacts
 from .host_rules import age_text
 from .inventory import Inventory
+from .network_rules import check_network
 from .placement import Pinned, Placed, artifact_of, pin, place
 from .plan import Engine, Memory, Model, Plan, Runtime, Slice, Vip
 from .problems import Problem, errors, in_order, path_of, problem
@@ -123,6 +124,7 @@ def _examine(
                 seen.memory[host, engine.name] = memory
     problems += _check_unplaced(parsed, seen, checked, locks)
     problems += _check_mixed(seen)
+    problems += check_network(facts, addresses, seen.placed)
     if parsed.gateway is not None and all(g in addresses and g in facts for g in gateways):
         for host in gateways:
             seen.vips[host], found = gateway_plan.vip(parsed.gateway, host, gateways, addresses, facts[host])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import gateway, hosts, inventory, models, releases, services, storage, versions
+from . import gateway, hosts, inventory, models, network, releases, services, storage, versions
 from .rule import Rule, Severity
 
 RULES: dict[str, Rule] = {
@@ -11,6 +11,7 @@ RULES: dict[str, Rule] = {
     **storage.RULES,
     **gateway.RULES,
     **models.RULES,
+    **network.RULES,
     **releases.RULES,
     **hosts.RULES,
     **versions.RULES,
