@@ -89,7 +89,7 @@ RULES: dict[str, Rule] = {
         "warning",
         "discovery could not make everything out: {finding}",
         "主机信息采集不完整：{finding}",
-        "look at the host with playbooks/facts.yml; what is not known is neither planned with nor held against the host",
+        "look at it with playbooks/facts.yml; what is not known is neither planned with nor held against the host",
         "请用 playbooks/facts.yml 查看该主机；未知的信息不参与规划，也不作为拒绝依据",
     ),
 }
