@@ -172,6 +172,10 @@ def test_wrong_choices(option: str, value: Any, nearest: str | None) -> None:
     assert [(f.code, f.nearest) for f in found] == [(CHOICE, nearest)]
 
 
+def test_a_mapping_is_no_choice() -> None:
+    assert one({"chat-template-content-format": {}}).code == CHOICE
+
+
 def test_the_same_option_twice() -> None:
     assert one({"max-model-len": 1, "max_model_len": 2}).code == CHOICE
 

@@ -6,8 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from fleet.problems import RULES, errors
-from fleet.version_rules import nearest_words, problems_of_refusal, problems_of_set
+from fleet.version_rules import nearest_words, problems_of_engine, problems_of_refusal, problems_of_set
 from fleet.version_sets.checker import violations
+from fleet.version_sets.engine_args import engine_version, recorded_versions
 from fleet.version_sets.facts import HostFacts, Wanted
 from fleet.version_sets.links import BROKEN
 from fleet.version_sets.matrix import load_matrix
@@ -190,6 +191,34 @@ def test_a_proposed_set_has_no_error_when_applied(facts: dict[str, Any], wanted:
             english, chinese = nearest_words([near])
             assert after.runtime_id in english
             assert after.runtime_id in chinese
+
+
+OPTIONS = sorted(engine_version("0.32.0").options)
+REPLACED = ["device", "swap_space", "task", "best-of", "disable_log_requests", "max_num_seqz", "no-such", ""]
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 9),
+    st.floats(),
+    st.text(max_size=8),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+
+
+@QUICK
+@given(
+    st.dictionaries(st.one_of(st.sampled_from(REPLACED), st.sampled_from(OPTIONS), st.text(max_size=9)), VALUES),
+    st.sampled_from(["0.32.0", "0.33.0", "0.18.0", "0.31.0", "0.9.2", "1.0", "strange"]),
+)
+def test_any_engine_settings_have_words(engine: dict[str, Any], vllm: str) -> None:
+    found = problems_of_engine(("fleet_services", "chat"), engine, vllm)
+    for item in found:
+        assert item.rule_zh and item.remedy and item.remedy_zh
+    recorded = vllm in recorded_versions()
+    assert [p.code for p in found].count("SET-120") == (0 if recorded or not engine else 1)
+    if not recorded:
+        assert {p.code for p in found if p.severity == "error"} <= {"SVC-008", "SET-124"}
 
 
 def test_the_checker_finds_what_is_wrong() -> None:

@@ -62,6 +62,17 @@ def test_an_error_names_the_nearest_legal_sets_in_both_languages() -> None:
     assert "docs.nvidia.com" in item.rule_zh
 
 
+def test_what_is_not_known_has_no_value() -> None:
+    assert [p.value for p in CASES["SET-030"]()] == [""]
+    assert [p.value for p in CASES["SET-071"]()] == [""]
+
+
+def test_no_distance_from_what_is_no_version() -> None:
+    (item,) = refused(ubuntu(), vllm="newest")
+    assert "move vllm from newest to 0.32.0 (" in item.remedy
+    assert "将 vllm 从 newest 改为 0.32.0（" in item.remedy_zh
+
+
 def test_one_step_is_one_version() -> None:
     remedies = [p.remedy for p in refused(ubuntu("24.04", "2.39"), vllm="0.33.0", methods=["wheel"])]
     assert any("move vllm from 0.33.0 to 0.32.0, 1 version (" in r for r in remedies), remedies
@@ -195,6 +206,7 @@ class TestEngine:
             ({"enforce_eager": 7}, "takes true or false, not a number", "应为 true 或 false，不能是数字"),
             ({"port": [1, 2]}, "takes one value, a whole number, not a list", "只接受一个值（整数），不能是列表"),
             ({"max_num_seqs": -8}, "must be at least 1", "至少为 1"),
+            ({"kv_cache_memory_bytes": -1}, "takes a whole number, or one such as 64M", "整数，或如 64M 的写法"),
             ({"scheduling_policy": "prio"}, "takes fcfs, priority", "只接受 fcfs, priority"),
             ({"tensor_parallel_size": None}, "not nothing", "不能是空值"),
         ],

@@ -348,7 +348,7 @@ def _choice(name: str, value: Any, option: Option, choices: tuple[Any, ...]) -> 
     spelled = {str(c): c for c in choices}
     if value in choices or (isinstance(value, int | str) and not isinstance(value, bool) and str(value) in spelled):
         return []
-    if (option.name, value) in PLUGIN_VALUES:
+    if isinstance(value, str) and (option.name, value) in PLUGIN_VALUES:
         return []
     for row in _replacements()["values"]:
         if row.name == option.name and row.value == value:
