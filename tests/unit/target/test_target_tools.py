@@ -120,6 +120,14 @@ def test_tools_are_found_in_the_tree_and_not_on_this_machine(tmp_path: Path) -> 
     assert tools.find("hy-smi", "/opt/hyhal/bin") == str(tmp_path / "opt/hyhal/bin/hy-smi")
 
 
+def test_libraries_of_a_vendor_are_for_its_tool_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    (tmp_path / "opt/hyhal/lib").mkdir(parents=True)
+    tools = Tools(Host(str(tmp_path)))
+    said = [tools.ask(script(tmp_path, 'echo "$LD_LIBRARY_PATH"', name)).text for name in ("hy-smi", "docker")]
+    assert said == [f"{tmp_path}/opt/hyhal/lib\n", "\n"]
+
+
 def test_the_emulators_hang_as_real_tools_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "npu-smi", "hang")
     start = time.monotonic()

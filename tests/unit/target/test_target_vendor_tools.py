@@ -75,6 +75,23 @@ def test_a_table_that_ends_early_is_told_from_a_whole_one_wherever_it_ends(case:
             assert device | {"processes": []} == same | {"processes": []}
 
 
+def test_the_wider_table_of_26_0() -> None:
+    """The beginning of the table in vllm-project/vllm-ascend#12980; the report has no more of it."""
+    table = v.npu_table("""\
++------------------------------------------------------------------------------------------------------------------+
+| npu-smi 26.0.rc2                            Version: 26.0.rc2                                                    |
++---------------------------+---------------+----------------------------------------------------------------------+
+| NPU   Name                | Health        | Power(W)             Temp(C)                 Hugepages-Usage(page)   |
+| Chip  Phy-ID              | Bus-Id        | AICore(%)            Memory-Usage(MB)        HBM-Usage(MB)           |
++===========================+===============+======================================================================+
+| 0     Ascend910           | OK            | 162.6                34                      0    / 0                |
+| 0     0                   | 0000:9D:00.0  | 0                    0    / 0                3419 / 65536            |
++------------------------------------------------------------------------------------------------------------------+
+""")
+    assert (table.version, table.whole) == ("26.0.rc2", False)
+    assert [(d["address"], d["used_bytes"] // MIB) for d in table.devices] == [("0000:9d:00.0", 3419)]
+
+
 def test_a_health_other_than_ok_is_kept_as_it_is() -> None:
     text = recorded("npu-smi/910c/info.txt").replace("| OK            | 167.1", "| Warning       | 167.1")
     assert [d["health"] for d in v.npu_table(text).devices] == ["ok", "ok", "Warning", "ok"]
@@ -140,6 +157,8 @@ def test_a_lost_card_as_recorded() -> None:
     ("row", "health"),
     [
         ({"gpu_recovery_action": "None", "ecc.errors.uncorrected.volatile.total": "0"}, "ok"),
+        ({"gpu_recovery_action": "None", "ecc.errors.uncorrected.volatile.total": "2"}, "ok"),
+        ({"gpu_recovery_action": "None", "remapped_rows.failure": "Yes"}, "bad memory that could not be remapped"),
         ({"gpu_recovery_action": "Reset"}, "recovery action: Reset"),
         ({"ecc.errors.uncorrected.volatile.total": "3"}, "3 uncorrected memory errors since the driver was loaded"),
         ({"ecc.errors.uncorrected.volatile.total": "[N/A]"}, None),

@@ -40,7 +40,13 @@ NVIDIA_FIELDS = [
     "vbios_version",
 ]
 #: Fields that not every version of ``nvidia-smi`` knows.
-NVIDIA_NEWER_FIELDS = ["compute_cap", "ecc.errors.uncorrected.volatile.total", "gpu_recovery_action", "fabric.state"]
+NVIDIA_NEWER_FIELDS = [
+    "compute_cap",
+    "ecc.errors.uncorrected.volatile.total",
+    "remapped_rows.failure",
+    "gpu_recovery_action",
+    "fabric.state",
+]
 NVIDIA_PROCESS_FIELDS = ["pid", "gpu_bus_id", "used_memory", "process_name"]
 NVIDIA_LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu",

@@ -25,13 +25,16 @@ MOST_BYTES = 4 << 20
 #: How long a killed child may take to be gone.
 DEATH_SECONDS = 0.5
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-#: Libraries that the vendors' tools need and that a shell without a login does not name.
-LIBRARIES = (
-    "/usr/local/Ascend/driver/lib64/common",
-    "/usr/local/Ascend/driver/lib64/driver",
-    "/usr/local/Ascend/driver/lib64",
-    "/opt/hyhal/lib",
-)
+#: Libraries that a vendor's tool needs and that a shell without a login does not name. For this tool alone: they may
+#: hide the system's.
+LIBRARIES = {
+    "npu-smi": (
+        "/usr/local/Ascend/driver/lib64/common",
+        "/usr/local/Ascend/driver/lib64/driver",
+        "/usr/local/Ascend/driver/lib64",
+    ),
+    "hy-smi": ("/opt/hyhal/lib", "/usr/local/hyhal/lib"),
+}
 
 
 class Answer(NamedTuple):
@@ -123,10 +126,6 @@ class Tools:
         self._hung: set[str] = set()
         path = os.environ.get("PATH", "") if host.root == "/" else ""
         self._folders = [*(folder for folder in path.split(":") if folder.startswith("/")), *FOLDERS]
-        libraries = [os.environ.get("LD_LIBRARY_PATH", ""), *(f for f in LIBRARIES if host.exists(f))]
-        self._environment = {**os.environ, "LC_ALL": "C", "PATH": ":".join(self._folders)}
-        if any(libraries):
-            self._environment["LD_LIBRARY_PATH"] = ":".join(folder for folder in libraries if folder)
 
     def find(self, name: str, *folders: str) -> str | None:
         """The tool's path on PATH, in the usual folders or in ``folders``."""
@@ -145,13 +144,20 @@ class Tools:
         if left <= 0:
             self.note(name, "not run: the time for all tools of this host is used up", *arguments)
             return Answer("", None, "no time left")
-        answer = run([tool, *arguments], min(seconds or self.call_seconds, left), self._environment)
+        answer = run([tool, *arguments], min(seconds or self.call_seconds, left), self._environment(name))
         if answer.fault:
             self._hung.add(name)
             self.note(name, answer.fault, *arguments)
         elif answer.code and not quiet:
             self.note(name, f"exit {answer.code}: {first_lines(answer.text)}", *arguments)
         return answer
+
+    def _environment(self, name: str) -> dict[str, str]:
+        environment = {**os.environ, "LC_ALL": "C", "PATH": ":".join(self._folders)}
+        own = [self.host.path(folder) for folder in LIBRARIES.get(name, ()) if self.host.exists(folder)]
+        if own:
+            environment["LD_LIBRARY_PATH"] = ":".join([*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), *own])
+        return environment
 
     def note(self, tool: str, text: str, *arguments: str) -> None:
         """A finding about a tool."""

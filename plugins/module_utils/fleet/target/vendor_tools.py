@@ -91,11 +91,14 @@ def nvidia_health(row: dict[str, str]) -> str | None:
         # In place of any value: "[GPU is lost]", "[GPU requires reset]", "[Unknown Error]".
         if re.fullmatch(r"\[(GPU [a-z ]+|Unknown Error)\]", value):
             return value.strip("[]")
+    if row.get("remapped_rows.failure") == "Yes":
+        return "bad memory that could not be remapped"
     action = row.get("gpu_recovery_action", "")
     if action not in NO_VALUE:
         return f"recovery action: {action}"
+    # Where the driver says that there is nothing to recover from, errors have been contained.
     uncorrected = row.get("ecc.errors.uncorrected.volatile.total", "")
-    if uncorrected.isdigit() and int(uncorrected):
+    if action != "None" and uncorrected.isdigit() and int(uncorrected):
         return f"{uncorrected} uncorrected memory errors since the driver was loaded"
     return "ok" if action == "None" or uncorrected.isdigit() else None
 
