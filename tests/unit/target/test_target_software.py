@@ -23,6 +23,7 @@ def test_cann_before_8_5_and_from_8_5_side_by_side(tmp_path: Path) -> None:
     info = "package_name=Ascend-cann-toolkit\nversion=8.3.RC1\ninnerversion=V100R001C23SPC001B235\narch=aarch64\n"
     write(tmp_path, f"{base}/ascend-toolkit/8.3.RC1/aarch64-linux/ascend_toolkit_install.info", info)
     link(tmp_path, f"{base}/ascend-toolkit/latest", "../cann")
+    link(tmp_path, f"{base}/ascend-toolkit/8.3", "8.3.RC1")
     write(tmp_path, f"{base}/ascend-toolkit/set_env.sh", "")
     write(tmp_path, f"{base}/cann-8.5.0/x86_64-linux/ascend_toolkit_install.info", "version=8.5.0\n")
     link(tmp_path, f"{base}/cann", "cann-8.5.0")
@@ -38,7 +39,8 @@ def test_cann_before_8_5_and_from_8_5_side_by_side(tmp_path: Path) -> None:
 
 def test_the_folder_tells_the_version_where_the_file_is_gone(tmp_path: Path) -> None:
     write(tmp_path, "/usr/local/Ascend/cann-9.0.0/set_env.sh", "")
-    assert [found["version"] for found in s.cann(Host(str(tmp_path)))] == ["9.0.0"]
+    write(tmp_path, "/usr/local/Ascend/cann-9.1/aarch64-linux/ascend_toolkit_install.info", "version=9.1.0\n")
+    assert [found["version"] for found in s.cann(Host(str(tmp_path)))] == ["9.0.0", "9.1.0"]
 
 
 @pytest.mark.parametrize(

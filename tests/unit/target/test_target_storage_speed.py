@@ -52,6 +52,8 @@ def test_mounts_by_the_longest_and_last_point(tmp_path: Path) -> None:
     assert s.below(host, "/opt/my disk")["read_only"] is True
     write(tmp_path, "/proc/self/mountinfo", MOUNTS + "40 22 0:60 / /var/lib rw - tmpfs tmpfs rw\n")
     assert s.below(host, "/var/lib")["filesystem"] == "tmpfs"
+    write(tmp_path, "/proc/self/mountinfo", "".join(sorted(MOUNTS.splitlines(True), reverse=True)))
+    assert s.below(host, "/var/lib")["filesystem"] == "xfs"
 
 
 def test_without_mounts_nothing_is_known(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_one_slow_place_does_not_decide(big: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_slow_disk_is_given_up_in_time(big: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(_fd: int, buffers: list[memoryview], _offset: int) -> int:
-        time.sleep(0.15)
+        time.sleep(0.3)
         return len(buffers[0])
 
     monkeypatch.setattr(s.os, "preadv", slow)
@@ -106,7 +108,7 @@ def test_a_slow_disk_is_given_up_in_time(big: Path, monkeypatch: pytest.MonkeyPa
     start = time.monotonic()
     rate = s.measure(str(big))
     assert time.monotonic() - start < 1
-    assert s.BLOCK / 0.3 < rate < s.BLOCK / 0.14
+    assert s.BLOCK / 0.6 < rate < s.BLOCK / 0.29
 
 
 def test_a_disk_that_does_not_answer_holds_up_nobody(big: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,12 @@ def test_a_health_other_than_ok_is_kept_as_it_is() -> None:
     assert [d["health"] for d in v.npu_table(text).devices] == ["ok", "ok", "Warning", "ok"]
 
 
+def test_hbm_counts_where_a_chip_has_other_memory_too() -> None:
+    text = recorded("npu-smi/910b3/info.txt").replace("0    / 0          4487", "2621 / 15137     4487")
+    device = v.npu_table(text).devices[0]
+    assert (device["used_bytes"], device["memory_bytes"]) == (4487 * MIB, 65536 * MIB)
+
+
 def test_the_board_of_a_card() -> None:
     board = v.npu_board(recorded("npu-smi/board-910b.txt"))
     assert (board["software version"], board["firmware version"]) == ("25.5.1", "7.8.0.6.201")
