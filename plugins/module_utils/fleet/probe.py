@@ -9,7 +9,8 @@ import re
 import shlex
 from typing import Any
 
-from .target.discover import Host, cpu, family, memory
+from .target.discover import cpu, family, memory
+from .target.host import Host
 
 OWN_PYTHON = "/opt/vllm-fleet/python/bin/python3"
 #: The system's own first: package managers' Python bindings are for it. Ours last: it is there for hosts without.

@@ -1,7 +1,8 @@
-"""What a host is: operating system, CPU, memory, network, ports, units. Reads /proc and /sys; one subprocess.
+"""What a host is: operating system, CPU, memory, network, disks, accelerators, ports, units.
 
-Runs on managed hosts with Python 3.9 and the standard library. A piece that cannot be read becomes a finding, never a
-failure. ``root`` lets tests point at a fixture tree.
+Reads /proc and /sys, and asks a tool only where that knows more; changes nothing. Runs on managed hosts with Python 3.9
+and the standard library. A piece that cannot be read becomes a finding, never a failure. ``root`` lets tests point at a
+fixture tree.
 """
 
 from __future__ import annotations
@@ -11,8 +12,14 @@ import os
 import re
 import socket
 import struct
-import subprocess
 from typing import Any, Callable
+
+from .cards import discover_cards, dtk
+from .host import Host, parse_list, unit_of
+from .network import hardware
+from .software import cann, containers, kysec
+from .storage_speed import below, read_speed
+from .tools import CALL_SECONDS, TOTAL_SECONDS, Tools
 
 DEBIAN = {"debian", "ubuntu"}
 REDHAT = {"openeuler", "euleros", "kylin", "centos", "rhel", "rocky", "almalinux", "fedora", "anolis"}
@@ -36,60 +43,6 @@ VIRTUAL_VENDORS = (
     "bochs",
 )
 LISTEN = "0A"
-
-
-class Host:
-    """One look at one host."""
-
-    def __init__(self, root: str = "/") -> None:
-        self.root = root
-        self.findings: list[str] = []
-
-    def path(self, name: str) -> str:
-        """A path inside the tree."""
-        return os.path.join(self.root, name.lstrip("/"))
-
-    def text(self, name: str, default: str | None = None) -> str | None:
-        """A file's text without surrounding space, or the default."""
-        try:
-            with open(self.path(name), encoding="utf-8", errors="replace") as file:
-                return file.read().strip()
-        except OSError:
-            return default
-
-    def number(self, name: str) -> int | None:
-        """A file's number, or None."""
-        text = self.text(name)
-        return int(text) if text is not None and re.fullmatch(r"-?[0-9]+", text) else None
-
-    def names(self, name: str) -> list[str]:
-        """The entries of a directory, or none."""
-        try:
-            return sorted(os.listdir(self.path(name)))
-        except OSError:
-            return []
-
-    def exists(self, name: str) -> bool:
-        """Whether something is there."""
-        return os.path.exists(self.path(name))
-
-    def part(self, name: str, function: Callable[[Host], Any], default: Any = None) -> Any:
-        """One piece of the facts; what goes wrong is noted."""
-        try:
-            return function(self)
-        except Exception as error:  # a host may be broken in any way, and must still be described
-            self.findings.append(f"{name}: {type(error).__name__}: {error}")
-            return default
-
-
-def parse_list(text: str | None) -> list[int]:
-    """CPUs of a kernel list: ``0-3,8`` is 0, 1, 2, 3, 8."""
-    numbers: list[int] = []
-    for part in (text or "").split(","):
-        first, _, last = part.strip().partition("-")
-        if first:
-            numbers += range(int(first), int(last or first) + 1)
-    return numbers
 
 
 def os_release(host: Host) -> dict[str, str]:
@@ -185,18 +138,21 @@ def virtual(host: Host) -> bool:
 
 
 def numa(host: Host) -> list[dict[str, Any]]:
-    """NUMA nodes with their CPUs and memory in bytes."""
+    """NUMA nodes with their CPUs, memory in bytes, distances to all nodes and reserved huge pages by size in bytes."""
     nodes: list[dict[str, Any]] = []
     for name in host.names("/sys/devices/system/node"):
         match = re.fullmatch(r"node([0-9]+)", name)
         if match:
             base = "/sys/devices/system/node/" + name
-            total = re.search(r"MemTotal:\s+([0-9]+) kB", host.text(base + "/meminfo") or "")
+            values = dict(re.findall(r"(\w+):\s+([0-9]+) kB", host.text(base + "/meminfo") or ""))
             nodes.append(
                 {
                     "id": int(match.group(1)),
                     "cpus": parse_list(host.text(base + "/cpulist")),
-                    "memory_bytes": int(total.group(1)) * 1024 if total else None,
+                    "memory_bytes": int(values["MemTotal"]) * 1024 if "MemTotal" in values else None,
+                    "free_bytes": int(values["MemFree"]) * 1024 if "MemFree" in values else None,
+                    "distances": [int(number) for number in (host.text(base + "/distance") or "").split()],
+                    "huge_pages": reserved_pages(host, base + "/hugepages"),
                 }
             )
     return sorted(nodes, key=lambda node: node["id"])
@@ -252,7 +208,7 @@ def _address(attributes: bytes, family_: int) -> str | None:
 
 
 def interfaces(host: Host, ask: Callable[[], dict[int, list[str]]] = addresses) -> list[dict[str, Any]]:
-    """Network interfaces with their addresses, MTU and state. ``ask`` gives addresses by interface index."""
+    """Network interfaces with their addresses, MTU, state and hardware. ``ask`` gives addresses by interface index."""
     by_index = ask()
     found = []
     for name in host.names("/sys/class/net"):
@@ -267,6 +223,7 @@ def interfaces(host: Host, ask: Callable[[], dict[int, list[str]]] = addresses) 
                 "mac": host.text(base + "/address") or "",
                 "mtu": host.number(base + "/mtu"),
                 "state": host.text(base + "/operstate") or "",
+                **hardware(host, name),
             }
         )
     return found
@@ -311,37 +268,37 @@ def listening(host: Host) -> list[dict[str, Any]]:
     return sorted(sockets.values(), key=lambda entry: (entry["port"], entry["address"]))
 
 
-def unit_of(cgroup: str) -> str:
-    """The systemd unit in the text of /proc/<pid>/cgroup (either version of cgroups)."""
-    for line in cgroup.splitlines():
-        for part in reversed(line.rpartition(":")[2].split("/")):
-            if part.endswith((".service", ".scope")):
-                return part.replace("\\x2d", "-")
-    return ""
-
-
-def disks(host: Host) -> dict[str, dict[str, int]]:
-    """Free and total bytes of the file systems that hold runtimes and models."""
-    found = {}
+def disks(host: Host) -> dict[str, dict[str, Any]]:
+    """The file systems that hold runtimes and models: free and total bytes, device, kind, whether it is read-only."""
+    found: dict[str, dict[str, Any]] = {}
     for name in ("/opt", "/var/lib"):
         path = host.path(name)
         while not os.path.exists(path):
             path = os.path.dirname(path)
         stat = os.statvfs(path)
-        found[name] = {"free_bytes": stat.f_bavail * stat.f_frsize, "total_bytes": stat.f_blocks * stat.f_frsize}
+        found[name] = {
+            "free_bytes": stat.f_bavail * stat.f_frsize,
+            "total_bytes": stat.f_blocks * stat.f_frsize,
+            **below(host, name),
+        }
     return found
 
 
 def huge_pages(host: Host) -> dict[str, Any]:
     """Transparent huge pages (the chosen mode) and reserved huge pages by size in bytes."""
     mode = re.search(r"\[(\w+)\]", host.text("/sys/kernel/mm/transparent_hugepage/enabled") or "")
+    reserved = reserved_pages(host, "/sys/kernel/mm/hugepages")
+    return {"transparent": mode.group(1) if mode else None, "reserved": reserved}
+
+
+def reserved_pages(host: Host, folder: str) -> dict[str, int]:
+    """Reserved huge pages by size in bytes, of the host or of a NUMA node."""
     reserved = {}
-    for name in host.names("/sys/kernel/mm/hugepages"):
+    for name in host.names(folder):
         match = re.fullmatch(r"hugepages-([0-9]+)kB", name)
         if match:
-            size = str(int(match.group(1)) * 1024)
-            reserved[size] = host.number(f"/sys/kernel/mm/hugepages/{name}/nr_hugepages") or 0
-    return {"transparent": mode.group(1) if mode else None, "reserved": reserved}
+            reserved[str(int(match.group(1)) * 1024)] = host.number(f"{folder}/{name}/nr_hugepages") or 0
+    return reserved
 
 
 def selinux(host: Host) -> str:
@@ -349,14 +306,15 @@ def selinux(host: Host) -> str:
     return {"1": "enforcing", "0": "permissive"}.get(host.text("/sys/fs/selinux/enforce") or "", "disabled")
 
 
-def engine_units(host: Host) -> list[dict[str, str]]:
+def engine_units(host: Host, tools: Tools) -> list[dict[str, str]]:
     """Loaded ``vllm-engine@`` units with their states."""
-    if host.root != "/" or not os.path.exists("/run/systemd/system"):
+    systemctl = tools.find("systemctl")
+    if systemctl is None or not host.exists("/run/systemd/system"):
         return []
-    command = ["systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", "vllm-engine@*"]
-    done = subprocess.run(command, capture_output=True, timeout=10, check=False)
+    options = ("--all", "--plain", "--no-legend", "--no-pager")
+    answer = tools.ask(systemctl, "list-units", *options, "vllm-engine@*", seconds=10)
     found = []
-    for line in done.stdout.decode("utf-8", "replace").splitlines():
+    for line in answer.text.splitlines() if answer.good else []:
         fields = line.split(None, 4)
         if len(fields) >= 4:
             found.append({"unit": fields[0], "load": fields[1], "active": fields[2], "sub": fields[3]})
@@ -377,9 +335,15 @@ def system_python(host: Host) -> dict[str, str] | None:
     return {"path": "/usr/bin/python3", "version": match.group(1) if match else ""}
 
 
-def discover(root: str = "/") -> dict[str, Any]:
-    """All facts of the host: ``{"fleet": {...}, "pkg_mgr": ..., "os_family": ..., ...}`` for ``ansible_facts``."""
+def discover(
+    root: str = "/", call_seconds: float = CALL_SECONDS, total_seconds: float = TOTAL_SECONDS
+) -> dict[str, Any]:
+    """All facts of the host: ``{"fleet": {...}, "pkg_mgr": ..., "os_family": ..., ...}`` for ``ansible_facts``.
+
+    The limits are for the tools that are asked: one call, and all of them.
+    """
     host = Host(root)
+    tools = Tools(host, call_seconds, total_seconds)
     uname = os.uname()
     os_ = host.part(
         "os",
@@ -392,6 +356,7 @@ def discover(root: str = "/") -> dict[str, Any]:
         "usable_python": True,
         "os": os_,
         "kernel": uname.release,
+        "kernel_command_line": host.text("/proc/cmdline") or "",
         "arch": uname.machine,
         "glibc": host.part("glibc", glibc, ""),
         "page_size": host.part("page_size", lambda _h: os.sysconf("SC_PAGE_SIZE")),
@@ -399,14 +364,21 @@ def discover(root: str = "/") -> dict[str, Any]:
         "cpu": host.part("cpu", cpu, {"count": 1, "online": "", "model": "", "flags": []}),
         "virtual": host.part("virtual", virtual, False),
         "numa": host.part("numa", numa, []),
-        "memory": host.part("memory", memory, {}),
+        "memory": (memory_ := host.part("memory", memory, {})),
+        "swap_bytes": memory_.get("swap_bytes"),
         "interfaces": host.part("interfaces", interfaces, []),
         "listening": host.part("listening", listening, []),
         "disks": host.part("disks", disks, {}),
+        **host.part("disk_read", read_speed, {"disk_read_bytes_per_second": None, "disk_read_from": "not measured"}),
         "huge_pages": host.part("huge_pages", huge_pages, {}),
         "selinux": host.part("selinux", selinux, "disabled"),
-        "engine_units": host.part("engine_units", engine_units, []),
+        "kysec": host.part("kysec", lambda h: kysec(h, tools, os_["id"])),
+        "engine_units": host.part("engine_units", lambda h: engine_units(h, tools), []),
         "package_manager": manager,
+        "containers": host.part("containers", lambda _h: containers(tools), {"podman": None, "docker": None}),
+        "cann": host.part("cann", cann, []),
+        "dtk": host.part("dtk", dtk),
+        **discover_cards(host, tools),
     }
     fleet["findings"] = host.findings
     return {
