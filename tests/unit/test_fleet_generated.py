@@ -45,7 +45,7 @@ def test_schema_accepts_the_sample_and_refuses_unknown_keys() -> None:
 @pytest.mark.parametrize("code", sorted(RULES))
 def test_texts_are_in_both_languages(code: str) -> None:
     row = RULES[code]
-    assert re.fullmatch(r"(INV|SVC|GW|MOD|HOST)-[0-9]{3}", code)
+    assert re.fullmatch(r"(FILE|INV|SVC|GW|MOD|HOST)-[0-9]{3}", code)
     for text in (row.rule, row.remedy):
         assert text
         assert text.isascii()

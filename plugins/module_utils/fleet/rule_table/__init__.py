@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from . import gateway, hosts, inventory, models, services
+from . import files, gateway, hosts, inventory, models, services
 from .rule import Rule, Severity
 
 RULES: dict[str, Rule] = {
+    **files.RULES,
     **inventory.RULES,
     **services.RULES,
     **gateway.RULES,
