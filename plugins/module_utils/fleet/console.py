@@ -102,9 +102,10 @@ def _validate(options: argparse.Namespace) -> int:
     if options.format == "json":
         print(json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False))
     elif options.format == "lines":
-        fallback = {p: Place(shown(Path(inventories[0][0])), 1, 1) for p in ordered}
-        for item in ordered:
-            print(as_line(item, found[item] or fallback[item]))
+        fallback = Place(shown(Path(inventories[0][0])), 1, 1)
+        at = {item: found[item] or fallback for item in ordered}
+        for item in sorted(ordered, key=lambda p: (at[p].file, at[p].line, at[p].column)):
+            print(as_line(item, at[item]))
     elif ordered:
         print(render(ordered, lambda p: str(found[p]) if found.get(p) else None))
     else:
