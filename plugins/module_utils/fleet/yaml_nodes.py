@@ -168,7 +168,8 @@ class _Reading:
         self.faults: list[Fault] = []
         self.error: tuple[int, int, str] | None = None
         self.vault = False
-        self.stack: list[tuple[Node, str | None]] = []
+        #: What is open, and whether in brackets.
+        self.stack: list[tuple[Node, bool]] = []
         self.anchors: dict[str, Node] = {}
         self.open: set[int] = set()
         self.documents = 0
@@ -192,6 +193,9 @@ class _Reading:
                 self.faults.append(Fault("FILE-029", mark.line + 1, mark.column + 1, None, {"limit": MAX_DEPTH}))
                 return
             self.error = (mark.line + 1, mark.column + 1, reason) if mark else (1, 1, reason)
+            opened, in_brackets = self.stack[-1] if self.stack else (None, False)
+            if opened is not None and in_brackets and "node content" in reason and self.error[0] > opened.line:
+                self.error = (opened.line, opened.column, reason)
         except (yaml.YAMLError, ValueError, OverflowError) as error:
             self.error = (1, 1, " ".join(str(error).split())[:120] or "cannot be read")
 
@@ -220,7 +224,7 @@ class _Reading:
                 self.fault("FILE-029", node, limit=MAX_DEPTH)
                 return False
             self.anchor(event.anchor, node)
-            self.stack.append((node, event.anchor))
+            self.stack.append((node, bool(event.flow_style)))
             self.open.add(id(node))
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             node, _ = self.stack.pop()
