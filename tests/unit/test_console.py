@@ -186,6 +186,13 @@ def test_a_long_text_is_one_problem(site: Path, capsys: pytest.CaptureFixture[st
     assert sorted(code for _, code in lines(site, capsys)[1]) == ["FILE-011", "GW-001"]
 
 
+def test_an_empty_group_is_one_problem(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hosts = site / "hosts.yml"
+    hosts.write_text(hosts.read_text().replace("gateways:", "gateway:") + "    gateways: {}\n    spare: {}\n")
+    status, found = lines(site, capsys)
+    assert (status, [code for _, code in found]) == (1, ["GW-002", "FILE-024"])
+
+
 def test_vaults_with_and_without_their_password(
     site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

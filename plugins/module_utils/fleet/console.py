@@ -227,15 +227,17 @@ def _judge(name: str, inventory: Inventory, checked: Checked, *, opened: bool) -
         checked.problems.append(item)
         if place is not None:
             checked.places.setdefault(item, place)
+    # What a rule says better: the long text that it refuses, the empty group that a service or the gateway needs.
     at = {(p.file, p.line) for i, p in checked.places.items() if i.severity == "error"}
+    needed = {p.value for p in checked.problems if p.code in ("SVC-002", "GW-002")}
+    checked.problems = [p for p in checked.problems if not (p.code == "FILE-024" and p.value in needed)]
     checked.problems = [
         p
         for p in checked.problems
         if p.code != "FILE-011" or (checked.places[p].file, checked.places[p].line) not in at
     ]
-    broken = [n for n in hidden if n]
     if hidden:
-        listed = ", ".join(sorted(broken))
+        listed = ", ".join(sorted(hidden))
         checked.add("FILE-027", Place(name, 1, 1), None, what=f"what needs {listed}", what_zh=f"依赖 {listed} 的内容")
 
 
