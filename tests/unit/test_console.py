@@ -156,13 +156,20 @@ def test_hosts_files_that_ansible_refuses(
     assert (status, sorted(code for _, code in found)) == (1, codes)
 
 
-def test_what_only_ansible_sees_is_one_problem(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [("engine-1 ansible_host=10.0.0.1 hunter2", ["FILE-026", "FILE-027"]), ("engine-1: hunter2=1", ["FILE-026"])],
+)
+def test_what_ansible_refuses_in_an_ini_file(
+    line: str, codes: list[str], site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (site / "hosts.yml").unlink()
-    put(site, "hosts", "[cpu_hosts]\nengine-1 ansible_host=10.0.0.1 hunter2\n")
-    assert console.main(["validate", "-i", str(site), "--format", "lines"]) == 1
+    put(site, "hosts.ini", f"[cpu_hosts]\n{line}\n")
+    assert console.main(["validate", "-i", str(site), "--format", "json"]) == 1
     said = capsys.readouterr()
-    assert [line.split()[2] for line in said.out.splitlines()] == ["FILE-026"]
-    assert "Expected key=value host variable assignment" in said.out
+    found = json.loads(said.out)["problems"]
+    assert sorted(p["code"] for p in found) == codes
+    assert found[0]["file"] == str(site / "hosts.ini")
     assert "hunter2" not in said.out + said.err
 
 

@@ -137,11 +137,17 @@ CASES: dict[str, list[tuple[Files | str | bytes, list[str]]]] = {
         ("12: a\nyes: b\n", ["1:1", "2:1"]),
         ({"hosts.yml": HOSTS + "    more: {hosts: {12: {}, no: {}}}\n"}, ["hosts.yml:9:20", "hosts.yml:9:28"]),
     ],
+    "FILE-026": [
+        (
+            {"hosts": "[a]\nx b=1 hunter2\ny b='1\n\n[c:group]\nz\n[d e]\n[a:vars]\nv\nw=1\n[gone:vars]\nw=1\n"},
+            ["hosts:11:1", "hosts:2:1", "hosts:3:1", "hosts:5:1", "hosts:7:1", "hosts:9:1"],
+        )
+    ],
     "FILE-028": [({"hosts": "[a]\nx\n[b:children]\nc\na\n"}, ["hosts:4:1"])],
     "FILE-029": [(f"a: {'[' * 300}", ["1:103"]), (f"a: {'[' * 5000}{']' * 5000}", ["1:1003"])],
 }
 #: Codes that need a link or a device, or Ansible: their tests are below and in test_console.py.
-ELSEWHERE = {"FILE-014", "FILE-015", "FILE-026", "FILE-027"}
+ELSEWHERE = {"FILE-014", "FILE-015", "FILE-027"}
 
 
 def test_every_rule_of_the_family_has_a_case() -> None:

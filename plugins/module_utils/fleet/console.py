@@ -204,7 +204,8 @@ def _load(sources: list[str], checked: Checked, vaults: Vaults | None) -> Invent
         if isinstance(error.__cause__, ImportError):
             raise CannotRunError(_no_ansible(error.__cause__)) from error
         file = shown(Path(error.file)) if error.file else shown(Path(sources[0]))
-        checked.add("FILE-026", Place(file, error.line or 1, error.column or 1), None, reason=error.reason)
+        place = Place(file, error.line or 1, error.column or 1)
+        checked.add("FILE-026", place, None, reason=error.reason, reason_zh=error.reason)
         return None
 
 

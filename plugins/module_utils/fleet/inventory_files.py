@@ -255,20 +255,26 @@ def _read(path: Path, checked: Checked) -> bytes | None:
     try:
         mode = path.stat()
         if not stat.S_ISREG(mode.st_mode):
-            checked.add("FILE-014", place, None, reason="it is no regular file")
+            checked.add("FILE-014", place, None, reason="it is no regular file", reason_zh="不是普通文件")
             return None
         if mode.st_size > MAX_BYTES:
-            checked.add("FILE-014", place, None, reason=f"it is larger than {MAX_BYTES >> 20} MiB")
+            size = f"{MAX_BYTES >> 20} MiB"
+            checked.add("FILE-014", place, None, reason=f"it is larger than {size}", reason_zh=f"大于 {size}")
             return None
         data = path.read_bytes()
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = reason_zh = error.strerror or "unreadable"
         if path.is_symlink() and not path.exists():
-            reason = f"the symbolic link leads nowhere ({reason})"
-        checked.add("FILE-014", place, None, reason=reason)
+            reason, reason_zh = f"the symbolic link leads nowhere ({reason})", f"符号链接失效（{reason}）"
+        checked.add("FILE-014", place, None, reason=reason, reason_zh=reason_zh)
         return None
     checked.files += 1
     return data
+
+
+def _unreadable(folder: Path, error: OSError, checked: Checked) -> None:
+    reason = error.strerror or "unreadable"
+    checked.add("FILE-014", Place(shown(folder), 1, 1), None, reason=reason, reason_zh=reason)
 
 
 def _open(path: Path, data: bytes, checked: Checked, decrypt: Decrypt | None) -> bytes | None:
@@ -315,7 +321,7 @@ def _hosts_files(path: Path, checked: Checked, above: tuple[str, ...]) -> Iterat
     try:
         names = _names(path)
     except OSError as error:
-        checked.add("FILE-014", Place(shown(path), 1, 1), None, reason=error.strerror or "unreadable")
+        _unreadable(path, error, checked)
         checked.usable = False
         return
     for name in names:
@@ -453,44 +459,67 @@ class _Tree:
 
 
 class _Ini:
-    """Hosts and groups of an INI hosts file. What is wrong with its lines is left to Ansible."""
+    """Hosts and groups of an INI hosts file, and its commonest faults; what else is wrong is left to Ansible."""
 
     def __init__(self, file: str, checked: Checked) -> None:
         self.file, self.checked, self.hosts = file, checked, checked.hosts
 
+    def fault(self, place: Place, reason: str, reason_zh: str) -> None:
+        self.checked.add("FILE-026", place, None, reason=reason, reason_zh=reason_zh)
+        self.checked.usable = False
+
     def read(self, text: str) -> None:
         group, state = "ungrouped", "hosts"
+        with_vars: dict[str, Place] = {}
         for number, raw in enumerate(text.splitlines(), 1):
             line = raw.strip()
             if not line or line[0] in "#;":
                 continue
             place = Place(self.file, number, len(raw) - len(raw.lstrip()) + 1)
             section = _SECTION.match(line)
-            if section:
+            if section and (section[2] or "hosts") in ("hosts", "children", "vars"):
                 group, state = section[1], section[2] or "hosts"
-                if state != "vars":
+                if state == "vars":
+                    with_vars.setdefault(group, place)
+                else:
                     self.hosts.groups.setdefault(group, place)
+            elif section or (line.startswith("[") and line.endswith("]")):
+                sections = "[group], [group:children], [group:vars]"
+                self.fault(place, f"a section is one of {sections}", f"段落只能是 {sections}")
+                state = "skip"
             elif state == "children":
                 self.hosts.children.setdefault((group, line.split()[0]), place)
             elif state == "hosts":
                 self.host(group, line, place)
-            elif "=" in line:
-                name, _, value = line.partition("=")
-                self.hosts.group_vars.setdefault(group, []).append((self.file, _pair(name.strip(), value, place)))
+            elif state == "vars":
+                name, equals, value = line.partition("=")
+                if equals:
+                    self.hosts.group_vars.setdefault(group, []).append((self.file, _pair(name.strip(), value, place)))
+                else:
+                    self.fault(place, "a variable is written name=value", "变量应写成 name=value")
+        for group, place in with_vars.items():
+            if group not in self.hosts.groups and group not in ("all", "ungrouped"):
+                self.fault(
+                    place, f"the group {group} has variables but is defined nowhere", f"组 {group} 有变量但未定义"
+                )
 
     def host(self, group: str, line: str, place: Place) -> None:
         try:
             words = shlex.split(line, comments=True)
         except ValueError:
-            words = line.split()
-        if words:
-            self.hosts.add_host(words[0], place)
-            self.hosts.filled.add(group)
-            for word in words[1:]:
-                name, equals, value = word.partition("=")
-                if equals:
-                    name_of = re.sub(r":[0-9]+$", "", words[0])
-                    self.hosts.host_vars.setdefault(name_of, []).append((self.file, _pair(name, value, place)))
+            self.fault(place, "a quote of this line is not closed", "该行的引号未闭合")
+            return
+        self.hosts.add_host(words[0], place)
+        self.hosts.filled.add(group)
+        name_of = re.sub(r":[0-9]+$", "", words[0])
+        for word in words[1:]:
+            name, equals, value = word.partition("=")
+            if equals:
+                self.hosts.host_vars.setdefault(name_of, []).append((self.file, _pair(name, value, place)))
+            else:
+                what = "after its name a host has name=value only; a value with spaces needs quotes"
+                self.fault(place, what, "主机名之后只能是 name=value; 含空格的值需要加引号")
+                break
 
 
 def _pair(name: str, value: str, place: Place) -> Node:
@@ -584,12 +613,14 @@ def _vars_files(base: Path, checked: Checked) -> list[VarsFile]:
         root = base / folder
         if not root.is_dir():
             if root.is_symlink() or root.exists():
-                checked.add("FILE-014", Place(shown(root), 1, 1), None, reason="it is no directory")
+                checked.add(
+                    "FILE-014", Place(shown(root), 1, 1), None, reason="it is no directory", reason_zh="不是目录"
+                )
             continue
         try:
             names = _names(root)
         except OSError as error:
-            checked.add("FILE-014", Place(shown(root), 1, 1), None, reason=error.strerror or "unreadable")
+            _unreadable(root, error, checked)
             continue
         for name, entries in _by_name(names).items():
             _check_owner(kind, name, root / entries[0], checked)
@@ -658,7 +689,7 @@ def _files_below(path: Path, checked: Checked, above: tuple[str, ...], *, top: b
     try:
         names = _names(path)
     except OSError as error:
-        checked.add("FILE-014", Place(shown(path), 1, 1), None, reason=error.strerror or "unreadable")
+        _unreadable(path, error, checked)
         return
     for name in names:
         if name.startswith(".") or name.endswith("~"):

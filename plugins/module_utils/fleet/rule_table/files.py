@@ -101,7 +101,7 @@ RULES: dict[str, Rule] = {
     "FILE-014": Rule(
         "error",
         "the file cannot be read: {reason}",
-        "无法读取文件：{reason}",
+        "无法读取文件：{reason_zh}",
         "correct the file, its rights or the link, or remove it",
         "请更正文件、其权限或链接，或将其删除",
     ),
@@ -185,7 +185,7 @@ RULES: dict[str, Rule] = {
     "FILE-026": Rule(
         "error",
         "Ansible cannot read the inventory: {reason}",
-        "Ansible 无法读取清单：{reason}",
+        "Ansible 无法读取清单：{reason_zh}",
         "correct what it names",
         "请更正其所指内容",
     ),
