@@ -36,7 +36,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A valid inventory in files."""
     model = tmp_path / "model"
     model.mkdir()
@@ -54,7 +54,7 @@ def site(tmp_path: Path) -> Path:
         groups["gateways" if host.startswith("gateway") else "cpu_hosts"][host] = {"ansible_host": address}
     children = {group: {"hosts": members} for group, members in groups.items()}
     put(root, "hosts.yml", yaml.safe_dump({"all": {"children": children}}))
-    os.environ["FLEET_TEST_KEY"] = SECRET
+    monkeypatch.setenv("FLEET_TEST_KEY", SECRET)
     return root
 
 

@@ -318,7 +318,9 @@ def verdict_of_ansible(data: bytes) -> str | None:
     from ansible.parsing.utils.yaml import from_yaml
 
     try:
-        loaded = from_yaml(data.decode())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ANSIBLE_DUPLICATE_YAML_DICT_KEY", "error")
+            loaded = from_yaml(data.decode())
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None if loaded is None or isinstance(loaded, dict) else f"not a mapping: {type(loaded).__name__}"
@@ -338,7 +340,6 @@ WORDS = st.sampled_from(
 @example("a: 1\na: 2\n")
 @example("&x a: &x b\nc: *x")
 def test_whatever_ansible_refuses_is_reported_and_the_rest_is_not(text: str) -> None:
-    os.environ["ANSIBLE_DUPLICATE_YAML_DICT_KEY"] = "error"
     data = text.encode()
     codes = {f.code for f in yaml_nodes.read(data).faults}
     verdict = verdict_of_ansible(data)

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -261,11 +261,6 @@ def _hides(item: Problem, inventory: Inventory, checked: Checked) -> str | None:
     if item.code == "INV-015":
         return item.path
     return None
-
-
-def problems_of(sources: Iterable[str]) -> list[Problem]:
-    """All problems of an inventory, for callers in Python."""
-    return in_order(check(list(sources))[0].problems)
 
 
 if __name__ == "__main__":
