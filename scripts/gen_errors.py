@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "plugins/module_utils"))
 from fleet.problems import RULES  # noqa: E402 - found by the line above
 
 FAMILIES = {
+    "FILE": ("Files of the inventory", "清单文件"),
     "INV": ("The inventory", "清单"),
     "SVC": ("Services", "服务"),
     "GW": ("Gateways and virtual addresses", "网关与虚拟地址"),

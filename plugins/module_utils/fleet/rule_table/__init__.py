@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from . import gateway, hosts, inventory, models, network, releases, services, storage, versions
+from . import files, gateway, hosts, inventory, models, network, releases, services, storage, versions
 from .rule import Rule, Severity
 
 RULES: dict[str, Rule] = {
+    **files.RULES,
     **inventory.RULES,
     **services.RULES,
     **storage.RULES,
