@@ -174,7 +174,7 @@ def test_what_ansible_refuses_in_an_ini_file(
 
 
 def test_templates_that_fail(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    put(site, "group_vars/all/z.yml", "fleet_gateway: '{{ fleet_gateway }}'\nfleet_vllm_version: '{{ nothing + 1 }}'\n")
+    put(site, "group_vars/all/z.yml", "fleet_gateway: '{{ fleet_gateway }}'\nfleet_state_dir: '{{ nothing + 1 }}'\n")
     put(site, "host_vars/engine-1.yml", "ansible_host: \"{{ lookup('ansible.builtin.file', '/nonexistent') }}\"\n")
     status, found = lines(site, capsys)
     assert status == 1
@@ -310,7 +310,7 @@ CONTENTS = st.binary(max_size=120) | st.lists(
 @example(b'fleet_gateway: "\\ud800"\nfleet_models: {"\\U0010ffff": "{{ 1 / 0 }}"}')
 @example(b"fleet_services: {? !vault x : 1}\n")
 @example(b"fleet_models: !unsafe {a: '{{ b }}'}\nansible_host: [1]\nfleet_engine_api_key: {a: 1}\n")
-@example(b"fleet_state_dir: 2026-01-01\nfleet_vllm_version: !!binary aGk=\nfleet_gateway: !!set {a}\n")
+@example(b"fleet_state_dir: 2026-01-01\nfleet_shared_runtimes: !!binary aGk=\nfleet_gateway: !!set {a}\n")
 @example(b"[")
 def test_any_bytes_in_a_vars_file_end_in_a_report(
     site: Path, capsys: pytest.CaptureFixture[str], content: bytes
@@ -427,7 +427,7 @@ def test_a_value_of_a_group_is_found_in_the_file_of_that_group(tmp_path: Path) -
     import test_planted_faults
 
     inventory = test_planted_faults.write(tmp_path / "bad")
-    done = run("validate", "-i", str(inventory), "--format", "json")
+    done = run(str(SCRIPT), "validate", "-i", str(inventory), "--format", "json")
     report = json.loads(done.stdout)
     places = {(p["code"], p["path"]): (p["file"] or "", p["line"]) for p in report["problems"]}
     file, line = places["INV-004", "hosts.a100-1.fleet_host.memory_gib"]
