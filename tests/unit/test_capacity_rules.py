@@ -268,6 +268,11 @@ def test_legal_sizes_beside_one_that_does_not_divide() -> None:
 # --- what the inventory and the files say
 
 
+def test_experts_under_a_name_of_their_own_are_experts() -> None:
+    config = QWEN_72B | {"moe_num_primary_experts": 64}
+    assert about_memory(on_a100(Case(), config, 4096, tensor_parallel=8, expert_parallel=True).problems()) == []
+
+
 @pytest.mark.parametrize(
     "said",
     [

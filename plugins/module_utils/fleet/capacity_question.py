@@ -64,7 +64,7 @@ class Question:
         longest = _longest_context(self.shape.config, architecture)
         if longest is not None and length > longest and not self.options.stretches:
             found.append(problem("CAP-005", self._length_path, length, longest=longest, length=length))
-        if deployment.expert_parallel and not architecture.is_moe:
+        if deployment.expert_parallel and not architecture.is_moe and not _names_experts(self.shape.config):
             found.append(problem("CAP-007", path_of((*self.engine.prefix, "expert_parallel")), True))
         request = self.request()
         result = fit(request, advise=False)
@@ -296,6 +296,11 @@ def _longest_context(config: Mapping[str, Any], architecture: Architecture) -> i
         if isinstance(own, int) and not isinstance(own, bool):
             longest = max(longest, own)
     return int(longest * factor)
+
+
+def _names_experts(config: Mapping[str, Any]) -> bool:
+    """Whether config.json counts experts under a name that the library may not know."""
+    return any("expert" in key and isinstance(n, int) and n > 0 for part in _levels(config) for key, n in part.items())
 
 
 def _levels(value: Any) -> Iterator[Mapping[str, Any]]:

@@ -76,7 +76,7 @@ PHRASES: dict[str, tuple[str, str]] = {
     "cap-card": ("each card", "每张卡"),
     "cap-host": ("the host's memory", "主机内存"),
     "cap-memory-of-host": ("the host", "主机"),
-    "cap-memory-of-node": ("its NUMA node {node}", "其 NUMA 节点 {node}"),
+    "cap-memory-of-node": ("its NUMA node {node}", "其 NUMA 节点 {node} "),
     "cap-memory-of-unit": ("the unit of {engine} (memory_max_bytes)", "{engine} 的服务单元（memory_max_bytes）"),
     "cap-length": ("set max_model_len to at most {length}", "将 max_model_len 设为不超过 {length}"),
     "cap-cards": ("set tensor_parallel: {tensor} ({cards} cards)", "设置 tensor_parallel: {tensor}（共 {cards} 张卡）"),
