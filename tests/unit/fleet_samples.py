@@ -46,8 +46,8 @@ VARIABLES: dict[str, Any] = {
 #: The config.json of the sandbox's model, as far as memory depends on it.
 TINY: dict[str, Any] = {
     "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 128, "intermediate_size": 256,
-    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 4096,
-    "max_position_embeddings": 2048, "tie_word_embeddings": True, "torch_dtype": "float32",
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 2048,
+    "max_position_embeddings": 2048, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
 }  # fmt: skip
 SEEN = ModelSeen(exists=True, weight_bytes=1_800_000, weight_files=1)
 

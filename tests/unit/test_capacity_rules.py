@@ -315,14 +315,15 @@ def headers(config: Mapping[str, Any], dtype: str, width: int) -> Checkpoint:
 
 
 def test_weights_are_those_of_the_headers_where_they_are_loaded_as_they_are() -> None:
-    seen = {SOURCE: ModelSeen(True, 10 * GIB, 4, config=TINY, headers=headers(TINY, "F32", 4))}
-    c = serve(Case(), TINY, 512)
+    c = on_a100(Case(), QWEN_7B, 4096)
     by_shape = memory(c).weights_bytes
-    c.seen = seen
+    c.seen = {SOURCE: ModelSeen(True, GIB, 4, config=QWEN_7B, headers=headers(QWEN_7B, "BF16", 2))}
     exact = memory(c).weights_bytes
-    assert exact != by_shape
-    c.deployment["engine"]["dtype"] = "bfloat16"
-    assert memory(c).weights_bytes != exact
+    assert exact < by_shape / 4
+    c.deployment["engine"] = {"quantization": "fp8"}
+    assert memory(c).weights_bytes > 2 * exact
+    c.deployment["engine"] = {"dtype": "float32"}
+    assert memory(c).weights_bytes > by_shape
 
 
 SMALL = QWEN_7B | {"num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096}
@@ -383,6 +384,23 @@ def test_concurrency_is_that_of_all_ranks() -> None:
     four = memory(c)
     assert four.kv_cache_bytes == pytest.approx(one.kv_cache_bytes, rel=0.02)
     assert four.concurrency == pytest.approx(4 * one.concurrency, rel=0.02)
+
+
+@pytest.mark.parametrize(("option", "value"), [("kv-cache-dtype", "nvfp4"), ("quantization", "gguf")])
+def test_what_the_library_does_not_know_is_no_error(option: str, value: str) -> None:
+    c = on_a100(Case(), QWEN_7B, 4096, engine={option: value})
+    (found,) = about_memory(c.problems())
+    assert (found.code, found.path) == ("CAP-011", f"fleet_services.chat.deployments[0].engine.{option}")
+
+
+def test_a_hygon_fleet_by_what_the_inventory_says() -> None:
+    host = {"os": {"id": "kylin", "version": "V10", "codename": "Lance"}, "arch": "x86_64", "driver": "6.3.8"}
+    c = claimed(Case(), {"vendor": "hygon", "chip": "K100_AI", "count": 8, "memory_gib": 64}, host)
+    serve(c, QWEN_72B, 8192, tensor_parallel=2)
+    (found,) = about_memory(validated(c))
+    assert (found.code, "engine-1 (K100_AI)" in found.rule) == ("CAP-001", True)
+    c.deployment["tensor_parallel"] = 4
+    assert about_memory(validated(c)) == []
 
 
 # --- forms

@@ -95,7 +95,7 @@ class Checker:
             found.append(indivisible(engine, shape.architecture, draft.architecture if draft else None, error))
             memory = None
         except ArchitectureError as error:
-            where = _option_path(engine, path, error.key)
+            where = _option_path(engine, path, error)
             found.append(problem("CAP-011", where, None, key=error.key, fault=error.rule))
             memory = None
         weights = memory.weights_bytes if memory else seen.weight_bytes if seen else 0
@@ -178,11 +178,9 @@ def _artifact_path(engine: Placed, name: str) -> str:
     return path_of(("fleet_models", engine.model, "versions", engine.version, "artifacts", name))
 
 
-def _option_path(engine: Placed, artifact: str, key: str) -> str:
+def _option_path(engine: Placed, artifact: str, error: ArchitectureError) -> str:
     """Where a dtype or a scheme stands that the library does not know; otherwise config.json's place."""
-    options = {"dtype": ("kv_cache_dtype", "dtype"), "quantization": ("quantization",)}.get(key, ())
-    given = {dashless(str(own)): str(own) for own in engine.deployment.engine}
-    for name in options:
-        if name in given:
-            return path_of((*engine.prefix, "engine", given[name]))
-    return f"{artifact}.{'quantization' if key == 'quantization' else 'config'}"
+    for own, value in engine.deployment.engine.items():
+        if dashless(str(own)) in ("kv_cache_dtype", "dtype", "quantization") and repr(str(value)) in error.rule:
+            return path_of((*engine.prefix, "engine", str(own)))
+    return f"{artifact}.{'quantization' if error.key == 'quantization' else 'config'}"
