@@ -19,6 +19,7 @@ FAMILIES = {
     "SVC": ("Services", "服务"),
     "GW": ("Gateways and virtual addresses", "网关与虚拟地址"),
     "MOD": ("Models", "模型"),
+    "CAP": ("Memory and shape of models", "模型的内存与结构"),
     "HOST": ("Hosts", "主机"),
     "SET": ("Version sets", "版本组合"),
     "NET": ("The network", "网络"),
