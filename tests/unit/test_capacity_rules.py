@@ -153,6 +153,20 @@ def test_the_tiny_model_fits_a_cpu() -> None:
     assert got.kv_cache_tokens == (64 << 20) // (2 * 2 * 32 * 2 * 4)
 
 
+def test_kv_in_bytes_counts_to_the_block() -> None:
+    # vLLM 0.32.0 with this model and 1 MiB: refused for 2048 and for 1024 tokens, "estimated maximum model length 896".
+    c = serve(Case(), TINY, 1024)
+    c.deployment["engine"]["kv_cache_memory_bytes"] = "1M"
+    (found,) = c.problems()
+    assert found.code == "CAP-008"
+    assert found.remedy == "set kv_cache_memory_bytes to at least 1179648; or set max_model_len to at most 896"
+    c.service["max_model_len"] = 896
+    assert c.problems() == []
+    c.service["max_model_len"] = 1024
+    c.deployment["engine"]["kv_cache_memory_bytes"] = 1179648
+    assert c.problems() == []
+
+
 # --- CPU hosts
 
 

@@ -33,6 +33,9 @@ from .rule_table.phrases import phrase
 
 #: Numbers of requests that a remedy tries, where the sampler takes what the KV cache lacks.
 FEWER_REQUESTS = (512, 256, 128, 64)
+#: From this vLLM on a request must fit beside the block that the pool keeps for itself: read in 0.32.0
+#: (``v1/core/kv_cache_utils.py:check_enough_kv_cache_memory``) and met there with KV for exactly one request.
+NULL_BLOCK_FROM = (0, 32, 0)
 #: Parallel sizes that are looked through for legal ones.
 SIZES = range(1, 257)
 
@@ -67,12 +70,31 @@ class Question:
         if deployment.expert_parallel and not architecture.is_moe and not _names_experts(self.shape.config):
             found.append(problem("CAP-007", path_of((*self.engine.prefix, "expert_parallel")), True))
         request = self.request()
-        result = fit(request, advise=False)
+        result = self._settled(fit(request, advise=False))
         if not result.fits:
-            found.append(self._failure(request, fit(request)))
+            found.append(self._failure(request, result))
         else:
             found += self._wanting(request, result)
         return _memory(result, deployment.data_parallel)
+
+    def _settled(self, result: FitResult) -> FitResult:
+        """The library's answer, with advice where it fails.
+
+        KV that is given in bytes counts to the block, and from some version on the pool keeps one for itself.
+        """
+        given = self.options.kv_bytes(self.place.backend)
+        layout = result.layout
+        reserved = given is not None and (parse_version(self.place.version) or (0, 0, 0)) >= NULL_BLOCK_FROM
+        if result.fits and reserved and given and given[1] < result.needed_kv_bytes + layout.block_bytes:
+            result = replace(result, status=Status.KV_TOO_SMALL)
+        if result.status is Status.KV_TOO_SMALL and given is not None:
+            usable, scheduled = max(given[1] - layout.block_bytes, 0), _scheduled(self.request())
+            return replace(
+                result,
+                needed_kv_bytes=result.needed_kv_bytes + layout.block_bytes,
+                longest_model_len=layout.longest(usable, scheduled, self.engine.max_model_len),
+            )
+        return result if result.fits else fit(self.request())
 
     def request(self, **changes: Any) -> Request:
         """The question to the library. ``changes`` are fields of it."""

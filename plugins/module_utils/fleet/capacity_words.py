@@ -11,7 +11,8 @@ Words = tuple[str, str]
 
 def gib(size: int) -> str:
     """Bytes in GiB for people."""
-    return f"{size / GIB:.1f}" if size >= GIB // 2 else f"{size / GIB:.2f}"
+    value = size / GIB
+    return f"{value:.1f}" if value >= 0.5 else f"{value:.2f}" if value >= 0.05 or not size else f"{value:.2g}"
 
 
 def join(parts: list[Words], joint: str) -> Words:
