@@ -10,7 +10,7 @@ description:
   - Reads the operating system, CPU, NUMA nodes, memory, network interfaces, listening ports, disks, accelerators, their
     software, container engines and engine units in one call, and returns them as facts. Changes nothing.
   - Accelerators are what the PCI bus shows, joined with what the vendor's tool says of them. A tool is run only where
-    its card or itself is there and no other driver holds the card: each call for at most 20 seconds, all for 40.
+    its card or itself is there and no other driver holds the card, each call for at most 20 seconds, all for 40.
   - How fast the disk of the models reads is measured by reading at most 64 MiB past the page cache, in half a second.
   - A piece that cannot be read, and a tool that is missing, fails or hangs, is listed in C(findings) and never fails
     the task.
