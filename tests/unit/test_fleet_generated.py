@@ -29,6 +29,10 @@ def test_error_page_is_up_to_date() -> None:
     assert (ROOT / "docs/errors.md").read_text() == script("gen_errors").page(), "run make docs"
 
 
+def test_page_of_variables_is_up_to_date() -> None:
+    assert (ROOT / "docs/variables.md").read_text() == script("gen_variables").page(), "run make docs"
+
+
 def test_schemas_are_up_to_date() -> None:
     for name, text in script("gen_schemas").texts().items():
         assert (ROOT / "schemas" / name).read_text() == text, "run make docs"

@@ -235,3 +235,18 @@ def test_a_model_s_config_is_read_from_beside_the_inventory(tmp_path: Path) -> N
     assert inventory.configs["good.json"] == {"hidden_size": 8}
     assert "is not JSON" in inventory.configs["bad.json"]
     assert inventory.configs["gone.json"] == "there is no such file"
+
+
+@pytest.mark.parametrize("value", [1234567890123456789, True, ["k9Zq1m3n5p7r9s2u4w6y8A"], 0x1F])
+def test_a_secret_that_is_no_text_is_refused_and_not_shown(value: Any) -> None:
+    variables = {"ansible_host": "10.0.0.1", "fleet_engine_api_key": value}
+    inventory = read_inventory(["a"], {"all": ["a"]}, lambda _: variables, lambda _, name: variables[name])
+    assert [(p.code, p.path, p.value) for p in inventory.found] == [("INV-004", "fleet_engine_api_key", "")]
+
+
+def test_an_environment_longer_than_linux_takes_is_refused() -> None:
+    c = Case()
+    c.deployment["environment"]["LONG"] = "x" * 40000
+    (found,) = c.problems()
+    assert (found.code, found.path) == ("INV-006", "fleet_services.chat.deployments[0].environment.LONG")
+    assert len(found.value) < 100

@@ -1,5 +1,7 @@
 """Read an Ansible inventory into the planner's own types. Controller only; only here Ansible's values are known."""
 
+# Chinese punctuation in Chinese texts.
+# ruff: noqa: RUF001
 from __future__ import annotations
 
 import json
@@ -156,11 +158,16 @@ def _secret(host: str | None, raw: Any, read: Read, resolve: Resolve, found: lis
     if host is None:
         return SecretState()
     try:
-        value = str(resolve(host, SECRET))
+        value = resolve(host, SECRET)
     except Exception as error:
         # The message may quote the expression, which names variables and files, never the value.
         found.append(problem("INV-015", SECRET, None, reason=_reason(error)))
         return SecretState(defined=True, length=1 << 16)
+    if not isinstance(value, str):
+        # A number loses its leading zeros, and `yes` becomes true: what the engine gets is not what was written.
+        found.append(problem("INV-004", SECRET, None, expected="text, in quotes", expected_zh="文本，请加引号"))
+        return SecretState(defined=True, length=1 << 16)
+    value = str(value)
     return SecretState(
         defined=bool(value),
         length=len(value),

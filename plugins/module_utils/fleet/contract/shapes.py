@@ -8,6 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 Port = Annotated[int, Field(ge=1, le=65535)]
+#: Characters of one variable of the environment: a quarter of the bytes that Linux takes (MAX_ARG_STRLEN, 128 KiB).
+ENVIRONMENT_LENGTH = 32768
 BackendName = Literal["cuda", "ascend", "dcu", "rocm", "cpu"]
 
 
@@ -101,7 +103,9 @@ class Deployment(Strict):
         default_factory=dict,
         description="Options of `vllm serve`, with underscores or dashes, without what the plan decides.",
     )
-    environment: dict[str, str] = Field(default_factory=dict, description="Environment of the engines.")
+    environment: dict[str, Annotated[str, Field(max_length=ENVIRONMENT_LENGTH)]] = Field(
+        default_factory=dict, description="Environment of the engines."
+    )
 
     @property
     def cards_per_engine(self) -> int:
