@@ -22,7 +22,7 @@ from fleet.inventory import Inventory
 from fleet.problems import errors
 from test_fleet_generated import ROOT, script
 
-PAGES = script("write_example_pages")
+PAGES = script("gen_example_pages")
 EXAMPLES: tuple[str, ...] = PAGES.EXAMPLES
 Change = Callable[[Inventory], Inventory]
 
@@ -54,7 +54,7 @@ def test_every_host_is_described(name: str) -> None:
 
 def test_pages_say_what_validate_and_plan_say() -> None:
     for path, text in PAGES.texts().items():
-        assert path.read_text(encoding="utf-8") == text, "run python scripts/write_example_pages.py"
+        assert path.read_text(encoding="utf-8") == text, "run make docs"
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

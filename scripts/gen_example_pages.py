@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Write what `validate` and `plan` say of the example inventories into their README.md and README.zh-CN.md.
 
-python scripts/write_example_pages.py            # write
-python scripts/write_example_pages.py --check    # exit 1 when a page is not current
+python scripts/gen_example_pages.py            # write
+python scripts/gen_example_pages.py --check    # exit 1 when a page is not current
 
 The hosts of the examples are nowhere, so nobody can ask them: the plan is made from what the inventory says of them
 (``fleet_host``), with one interface on each, as if discovery had found exactly that.
@@ -10,14 +10,12 @@ The hosts of the examples are nowhere, so nobody can ask them: the plan is made 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "plugins" / "module_utils"))
@@ -53,7 +51,7 @@ PREFIX_LENGTH = 24
 
 def begin(part: str) -> str:
     """The marker before a generated part."""
-    return f"<!-- generated: scripts/write_example_pages.py {part} -->"
+    return f"<!-- generated: scripts/gen_example_pages.py {part} -->"
 
 
 @cache
@@ -162,19 +160,15 @@ def texts() -> dict[Path, str]:
     }
 
 
-def main(arguments: Any = None) -> int:
-    """Write the pages, or compare them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args(arguments).check
-    stale = [path for path, text in texts().items() if path.read_text(encoding="utf-8") != text]
-    if check:
-        for path in stale:
+def main() -> int:
+    """Write the pages, or with --check compare them."""
+    stale = {path: text for path, text in texts().items() if path.read_text(encoding="utf-8") != text}
+    for path, text in stale.items():
+        if "--check" in sys.argv[1:]:
             print(f"{path.relative_to(ROOT)} is not current", file=sys.stderr)
-        return 1 if stale else 0
-    for path, text in texts().items():
-        path.write_text(text, encoding="utf-8")
-    return 0
+        else:
+            path.write_text(text, encoding="utf-8")
+    return 1 if stale and "--check" in sys.argv[1:] else 0
 
 
 if __name__ == "__main__":
