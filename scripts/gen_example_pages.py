@@ -27,7 +27,7 @@ from ansible.vars.hostvars import HostVars  # noqa: E402
 from ansible.vars.manager import VariableManager  # noqa: E402
 from fleet.action import read  # noqa: E402
 from fleet.contract import parse  # noqa: E402
-from fleet.facts import HostFacts  # noqa: E402
+from fleet.facts import GIB, HostFacts  # noqa: E402
 from fleet.inventory import Inventory  # noqa: E402
 from fleet.plan import Plan  # noqa: E402
 from fleet.planner import plan, validate  # noqa: E402
@@ -37,11 +37,15 @@ from fleet.version_sets.matrix import load_matrix  # noqa: E402
 from fleet.views import table  # noqa: E402
 
 EXAMPLES = ("example-bank", "example-ascend", "example-dcu")
-#: By page: heads of the tables of warnings and of servers, in the language of the page.
+#: By page: heads of the tables of warnings, of servers and of memory, in the language of the page.
 PAGES = {"README.md": ("code", "where", "what"), "README.zh-CN.md": ("编号", "位置", "内容")}
 SERVERS = {
     "README.md": ("service", "clients ask for", "active", "standby"),
     "README.zh-CN.md": ("服务", "客户端使用的名称", "active", "standby"),
+}
+MEMORY = {
+    "README.md": ("service", "on", "model", "weights", "KV cache", "requests", "start limit"),
+    "README.zh-CN.md": ("服务", "硬件", "模型", "权重", "KV 缓存", "请求数", "启动时限"),
 }
 END = "<!-- end of generated -->"
 #: Name of the one interface that each host is taken to have.
@@ -125,6 +129,29 @@ def servers_table(made: Plan, heads: tuple[str, ...]) -> list[str]:
     return rows
 
 
+def memory_table(inventory: Inventory, made: Plan, heads: tuple[str, ...]) -> list[str]:
+    """One row a kind of engine: bytes of one card (on CPUs of the engine), and how long it may take to start."""
+    said, _ = parse(inventory.variables, inventory.by_host)
+    rows = [_row(heads), "|---" * len(heads) + "|"]
+    for name, item in sorted(made.as_dict()["hosts"].items()):
+        host = said.of(name).host
+        for engine in item["engines"]:
+            memory = engine["memory"]
+            chip = host.cards.chip if host and host.cards else "CPU"
+            cells = (
+                engine["service"],
+                f"{len(engine['cards']) * len(engine['replica'])} × {chip}" if engine["cards"] else chip,  # noqa: RUF001
+                engine["model"],
+                f"{memory['weights_bytes'] / GIB:.1f} GiB",
+                f"{memory['kv_cache_bytes'] / GIB:.1f} GiB",
+                f"{memory['concurrency']:.1f}",
+                f"{engine['start_timeout_seconds']} s",
+            )
+            if _row(cells) not in rows:
+                rows.append(_row(cells))
+    return rows
+
+
 def _row(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
@@ -136,6 +163,7 @@ def parts(name: str, page: str) -> Mapping[str, list[str]]:
     return {
         "validate": warnings_table(problems(inventory), PAGES[page], "zh" in page),
         "plan": ["```", *table(made.as_dict()), "```", "", *servers_table(made, SERVERS[page])],
+        "memory": memory_table(inventory, made, MEMORY[page]),
     }
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from fleet.capacity import from_config
 from fleet.capacity.weights import weight_bytes
+from fleet.facts import GIB
 from fleet.inventory import Inventory
 from fleet.problems import errors
 from test_fleet_generated import ROOT, script
@@ -187,6 +188,10 @@ def test_plan_of_ascend() -> None:
     assert [e["replica"] for e in ranks] == [["npu-01", "npu-02"]] * 2
     assert [e["cards"] for e in ranks] == [list(range(8))] * 2
     assert [(e["settings"]["node-rank"], e["settings"].get("headless")) for e in ranks] == [(0, None), (1, True)]
+    # About 680 GB of weights over 16 cards of 64 GB, attention and the unpacked latent of each rank counted.
+    assert 40 < ranks[0]["memory"]["weights_bytes"] / GIB < 46
+    assert ranks[0]["memory"]["concurrency"] >= 16
+    assert ranks[0]["start_timeout_seconds"] > 3600
     assert [e["cards"] for e in engines["npu-05"]] == [[n] for n in range(8)]
     assert servers_of("example-ascend") == {
         "reasoner": {("active", 100): 1},
@@ -267,6 +272,22 @@ def pins(group: str, **values: Any) -> Change:
     return said(group, "fleet_versions", **values)
 
 
+def several(*changes: Change) -> Change:
+    """One change after the other."""
+
+    def apply(inventory: Inventory) -> Inventory:
+        for change in changes:
+            inventory = change(inventory)
+        return inventory
+
+    return apply
+
+
+CHAT_70B = "deepseek-r1-distill-llama-70b"
+R1_CONFIG = json.loads((ROOT / "inventories/example-ascend/files/deepseek-r1/config.json").read_text())
+#: One A100 an engine instead of four.
+ON_ONE_CARD = deployment("assistant", 1, tensor_parallel=1, replicas_per_host=1)
+
 #: Number of the correction, example, what an article had, and the code that it gives.
 CASES: list[tuple[str, str, Change, str]] = [
     ("1 ROCm on Kunpeng", "bank", said("kunpeng_hosts", backend="rocm"), "SET-023"),
@@ -293,6 +314,26 @@ CASES: list[tuple[str, str, Change, str]] = [
     ("24 swap_space", "bank", engine("assistant", 1, swap_space=16), "SVC-008"),
     ("25 chunked_prefill_size", "bank", engine("assistant", 1, chunked_prefill_size=512), "SVC-008"),
     ("27 speculative_model", "bank", engine("assistant", 1, speculative_model="Qwen/Qwen2.5-0.5B"), "SVC-008"),
+    (
+        "33 R1 on two A100",
+        "bank",
+        several(
+            artifact(CHAT_70B, config=R1_CONFIG, quantization="w8a8"),
+            deployment("assistant", 1, tensor_parallel=2, replicas_per_host=1),
+        ),
+        "CAP-001",
+    ),
+    ("34 one A100 for 16 bits", "bank", ON_ONE_CARD, "CAP-001"),
+    (
+        "35 INT8 on one A100 40 GB",
+        "bank",
+        several(
+            ON_ONE_CARD,
+            artifact(CHAT_70B, quantization="w8a8"),
+            said("a100_hosts", cards={"chip": "A100-SXM4-40GB", "memory_gib": 40}),
+        ),
+        "CAP-001",
+    ),
     ("37 TP over NUMA nodes, one card", "bank", said("a100_hosts", cards={"count": 1}), "SVC-023"),
     ("52 Python 3.9", "bank", pins("kunpeng_hosts", python="3.9"), "SET-083"),
     ("78 vLLM 0.2.0", "bank", pins("a100_hosts", vllm="0.2.0"), "SET-080"),
@@ -315,9 +356,46 @@ CASES: list[tuple[str, str, Change, str]] = [
         said("ascend_singles", cards={"chip": "310P3", "count": 2, "memory_gib": 24}),
         "SVC-023",
     ),
+    (
+        "55 a 70B model on two Atlas 300I Pro",
+        "ascend",
+        several(
+            said("ascend_singles", cards={"chip": "310P3", "count": 2, "memory_gib": 24}),
+            deployment("chat", 0, tensor_parallel=2),
+        ),
+        "CAP-001",
+    ),
     ("57 an old driver", "ascend", said("ascend_singles", hdk="23.0.3"), "SET-052"),
     ("71 first generation", "ascend", said("ascend_singles", cards={"chip": "910A", "memory_gib": 32}), "SET-042"),
-    ("73 two servers as one host", "ascend", deployment("reasoner", 0, hosts_per_replica=1), "SVC-023"),
+    (
+        "33 R1 on one server",
+        "ascend",
+        deployment("reasoner", 0, hosts_per_replica=1, tensor_parallel=8, data_parallel=1),
+        "CAP-001",
+    ),
+    (
+        "73 BF16 as the article divides it",
+        "ascend",
+        several(
+            artifact("deepseek-r1", quantization=None),
+            deployment(
+                "reasoner",
+                0,
+                tensor_parallel=8,
+                pipeline_parallel=2,
+                data_parallel=1,
+                expert_parallel=False,
+                engine={"dtype": "bfloat16"},
+            ),
+        ),
+        "CAP-001",
+    ),
+    (
+        "73 BF16 as it is divided here",
+        "ascend",
+        several(artifact("deepseek-r1", quantization=None), deployment("reasoner", 0, engine={"dtype": "bfloat16"})),
+        "CAP-001",
+    ),
     ("11 device cuda", "dcu", deployment("quick", 0, device="cuda"), "INV-017"),
     ("12 device cuda", "dcu", engine("quick", 0, device="cuda"), "SVC-008"),
     ("27 speculative_model", "dcu", engine("quick", 0, speculative_model="Qwen/Qwen2.5-0.5B"), "SVC-008"),
