@@ -53,6 +53,14 @@ def test_every_host_is_described(name: str) -> None:
     assert not errors(PAGES.problems(inventory))
 
 
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_hosts_that_are_as_described_are_not_contradicted(name: str) -> None:
+    """Facts that say what the inventory says raise no error, of claims or of anything else."""
+    inventory = PAGES.load(name)
+    facts = {host: replace(found, claimed=False) for host, found in PAGES.claimed(inventory).items()}
+    assert isinstance(PAGES.plan(inventory, facts, PAGES.load_matrix(), PAGES.load_locks()), PAGES.Plan)
+
+
 def test_pages_say_what_validate_and_plan_say() -> None:
     for path, text in PAGES.texts().items():
         assert path.read_text(encoding="utf-8") == text, "run make docs"
