@@ -312,6 +312,7 @@ CASES: list[tuple[str, str, Change, str]] = [
     ("13 fp16", "bank", engine("assistant", 1, dtype="fp16"), "SVC-016"),
     ("13 bf16", "bank", engine("assistant", 0, dtype="bf16"), "SVC-016"),
     ("14 bfloat16 on Kunpeng", "bank", engine("assistant", 2, dtype="bfloat16"), "SVC-011"),
+    ("16 KV in FP8 on A100", "bank", engine("assistant", 1, kv_cache_dtype="fp8"), "SET-110"),
     ("18 int8", "bank", engine("assistant", 1, quantization="int8"), "SVC-016"),
     ("21 enable_cuda_graph", "bank", engine("assistant", 1, enable_cuda_graph=True), "SVC-008"),
     ("22 max_batch_size", "bank", engine("assistant", 1, max_batch_size=256), "SVC-008"),
@@ -417,6 +418,10 @@ CASES: list[tuple[str, str, Change, str]] = [
 #: The same for what is allowed and warned of.
 WARNED: list[tuple[str, str, Change, str]] = [
     ("4 EulerOS 22.03", "bank", said("kunpeng_openeuler", os={"id": "euleros"}), "SET-002"),
+    ("15 FP8 on A100", "bank", engine("assistant", 1, quantization="fp8"), "SET-111"),
+    ("15 an FP8 checkpoint on A100", "bank", artifact(CHAT_70B, quantization="fp8"), "SET-111"),
+    ("19 GPTQ", "ascend", engine("chat", 0, quantization="gptq"), "SET-113"),
+    ("19 a GPTQ checkpoint", "ascend", artifact("qwen2.5-72b-instruct", quantization="gptq"), "SET-113"),
     ("23 block_size 4096", "ascend", engine("chat", 0, block_size=4096), "SVC-025"),
     ("79 Z100L", "dcu", said("dcu_large", cards={"chip": "Z100L", "memory_gib": 32}), "SET-067"),
 ]
