@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
@@ -20,6 +21,8 @@ from fleet.capacity import from_config
 from fleet.capacity.weights import weight_bytes
 from fleet.facts import GIB
 from fleet.inventory import Inventory
+from fleet.inventory_files import BESIDE
+from fleet.inventory_load import SETTINGS
 from fleet.problems import errors
 from test_fleet_generated import ROOT, script
 
@@ -44,6 +47,26 @@ def test_validates_as_it_lies_there(name: str, tmp_path: Path) -> None:
     assert told["valid"]
     found = PAGES.problems(PAGES.load(name))
     assert [(p["code"], p["path"]) for p in told["problems"]] == [(p.code, p.path) for p in found]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_console_script_finds_no_fault_in_its_files(name: str) -> None:
+    command = [ROOT / "bin/vllm-fleet", "validate", "-i", f"inventories/{name}", "--format", "json"]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    found = PAGES.problems(PAGES.load(name))
+    assert sorted((p["code"], p["path"]) for p in told["problems"]) == sorted((p.code, p.path) for p in found)
+
+
+def test_everyone_passes_over_the_same_files() -> None:
+    """Ansible in a checkout, the console script, and Ansible under an installed console script."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "ansible.cfg")
+    patterns = [p.strip() for p in config["inventory"]["ignore_patterns"].split(",")]
+    assert SETTINGS["ANSIBLE_INVENTORY_IGNORE_REGEX"].split(",") == patterns
+    assert BESIDE.pattern.split("|") == patterns
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
