@@ -27,6 +27,8 @@ IGNORED = re.compile(
     r"^\.|^host_vars$|^group_vars$|^vars_plugins$"
     r"|(?:\.pyc|\.pyo|\.swp|\.bak|~|\.rpm|\.md|\.txt|\.rst|\.orig|\.cfg|\.retry)$"
 )
+#: What the project's ansible.cfg passes over besides, such as the config.json of models.
+BESIDE = re.compile(r"^files$|^README")
 HOSTS_FILE = re.compile(r"(?:hosts|inventory)(?:\.(?:ya?ml|json|ini))?$")
 MAX_BYTES = 32 << 20
 VAULT = b"$ANSIBLE_VAULT;"
@@ -332,7 +334,7 @@ def _hosts_files(path: Path, checked: Checked, above: tuple[str, ...]) -> Iterat
         checked.usable = False
         return
     for name in names:
-        if not IGNORED.search(name):
+        if not IGNORED.search(name) and not BESIDE.search(name):
             yield from _hosts_files(path / name, checked, (*above, real))
 
 

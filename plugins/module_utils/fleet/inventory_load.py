@@ -18,7 +18,11 @@ from .inventory import Inventory
 
 PROJECT = Path(__file__).resolve().parents[3]
 #: What ``ansible.cfg`` of the project says about inventories, for where there is no such file.
-SETTINGS = {"ANSIBLE_INVENTORY_ENABLED": "ini,yaml,host_list", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"}
+SETTINGS = {
+    "ANSIBLE_INVENTORY_ENABLED": "ini,yaml,host_list",
+    "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
+    "ANSIBLE_INVENTORY_IGNORE_REGEX": "^files$,^README",
+}
 
 
 class PasswordError(Exception):
