@@ -21,8 +21,8 @@ Generated from `plugins/module_utils/fleet/contract/` by `scripts/gen_variables.
 
 What an operator writes, with types, defaults and limits. `fleet_host`, `fleet_versions` and `fleet_storage` may differ
 from host to host and belong into `group_vars` of a group or `host_vars`; everything else holds for the whole fleet and
-belongs into `group_vars/all`. Unknown keys are errors. For editors: `schemas/group_vars.schema.json`, for example with a
-first line `# yaml-language-server: $schema=…/schemas/group_vars.schema.json`. An example stands in
+belongs into `group_vars/all`. Unknown keys are errors. For editors: `schemas/group_vars.schema.json`, say with a first
+line `# yaml-language-server: $schema=…/schemas/group_vars.schema.json`. An example:
 [architecture.md](architecture.md#what-an-operator-writes).
 """
 
