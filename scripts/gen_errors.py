@@ -14,10 +14,12 @@ sys.path.insert(0, str(ROOT / "plugins/module_utils"))
 from fleet.problems import RULES  # noqa: E402 - found by the line above
 
 FAMILIES = {
+    "FILE": ("Files of the inventory", "清单文件"),
     "INV": ("The inventory", "清单"),
     "SVC": ("Services", "服务"),
     "GW": ("Gateways and virtual addresses", "网关与虚拟地址"),
     "MOD": ("Models", "模型"),
+    "CAP": ("Memory and shape of models", "模型的内存与结构"),
     "HOST": ("Hosts", "主机"),
     "SET": ("Version sets", "版本组合"),
     "NET": ("The network", "网络"),

@@ -30,7 +30,12 @@ VARIABLES: dict[str, Any] = {
             "deployments": [
                 {
                     "group": "cpu_hosts",
-                    "engine": {"dtype": "float32", "enforce_eager": True, "max_num_seqs": 8},
+                    "engine": {
+                        "dtype": "float32",
+                        "enforce_eager": True,
+                        "max_num_seqs": 8,
+                        "kv_cache_memory_bytes": 64 << 20,
+                    },
                     "environment": {"OMP_NUM_THREADS": "1"},
                 }
             ],
@@ -38,6 +43,12 @@ VARIABLES: dict[str, Any] = {
     },
     "fleet_gateway": {"group": "gateways", "port": 80, "vips": ["10.77.0.100/24"], "virtual_router_id": 77},
 }
+#: The config.json of the sandbox's model, as far as memory depends on it.
+TINY: dict[str, Any] = {
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 128, "intermediate_size": 256,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 2048,
+    "max_position_embeddings": 2048, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+}  # fmt: skip
 SEEN = ModelSeen(exists=True, weight_bytes=1_800_000, weight_files=1)
 
 

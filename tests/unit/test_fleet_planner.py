@@ -153,6 +153,7 @@ def test_engine_of_the_sample() -> None:
         "dtype": "float32",
         "enforce-eager": True,
         "host": "10.77.0.11",
+        "kv-cache-memory-bytes": 67108864,
         "max-model-len": 512,
         "max-num-seqs": 8,
         "model": path,

@@ -117,12 +117,33 @@ def test_validate_reports_everything_at_once_and_writes_json(site: Site, tmp_pat
     data = json.loads(report.read_text())
     assert {p["code"] for p in data["problems"]} == {"INV-001", "SVC-001", "INV-012", "INV-009", "INV-013"}
     assert data["valid"] is False
+    # Each problem is printed once, whole and readable.
     for code in ("INV-001", "SVC-001", "INV-012", "INV-009"):
-        assert code in done.stdout
+        assert (done.stdout + done.stderr).count(code) == 1
+    assert "4 error(s), 1 warning(s)" in done.stdout
     assert "是否想写 cpu_hosts?" in done.stdout + done.stderr
     (record,) = site.records()
     assert record["outcome"] == "failed"
     assert {p["code"] for p in record["failed"][0]["problems"]} >= {"INV-001", "SVC-001"}
+
+
+def test_a_play_can_go_on_from_problems(site: Site) -> None:
+    text = """
+- hosts: engine-1
+  gather_facts: false
+  tasks:
+    - block:
+        - fleet_plan:
+          register: made
+      rescue:
+        - ansible.builtin.assert:
+            that:
+              - made.problems | map(attribute='code') | unique == ['HOST-001']
+              - made.problems[0].path == 'hosts.engine-1 (and 3 more hosts)'
+              - made.msg is match('1 error')
+"""
+    done = site.run(play(site, text))
+    assert done.returncode == 0, done.stdout
 
 
 def test_validate_accepts_the_sample_under_a_limit(site: Site) -> None:
@@ -189,7 +210,8 @@ def test_a_check_leaves_the_plan_alone(site: Site) -> None:
 def test_hosts_without_facts_are_a_problem(site: Site) -> None:
     done = site.run(play(site, PLAN))
     assert done.returncode == 2
-    assert "HOST-001 error: hosts.engine-1 (and 3 more hosts)" in done.stdout + done.stderr
+    assert "hosts.engine-1 (and 3 more hosts)" in done.stdout + done.stderr
+    assert (done.stdout + done.stderr).count("code: HOST-001") == 1
 
 
 def test_a_slice_without_a_plan_names_the_remedy(site: Site) -> None:

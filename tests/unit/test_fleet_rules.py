@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+import capacity_cases
 import pytest
 from fleet.inventory import ModelSeen, SecretState
 from fleet.problems import RULES, as_json, problem, render
-from fleet_samples import SEEN, SOURCE, Case, card_data, facts_data
+from fleet_samples import SEEN, SOURCE, TINY, Case, card_data, facts_data
 from versions import set_cases as versions_cases
 
 CASES: dict[str, Callable[[Case], object]] = {}
+#: Families that no fleet in memory can break; what is named has a case of its own for each of their codes.
+CASES_ELSEWHERE = {"FILE": "test_inventory_files.py"}
 
 
 def case(code: str) -> Callable[[Callable[[Case], object]], Callable[[Case], object]]:
@@ -97,8 +101,8 @@ CASES |= {
     "SVC-025": lambda c: (on_ascend(c), c.deployment["engine"].update(block_size=16)),
     "SVC-027": lambda c: (on_ascend(c), c.artifact.update(quantization="w8a8")),
     "MOD-010": lambda c: c.artifact.update(source="file:///srv/models/tiny.om"),
-    "STO-005": lambda c: (c.artifact.update(source="nfs://models/tiny"), c.background.add("REL-001")),
-    "REL-001": lambda c: c.artifact.update(source="hf://org/tiny@main"),
+    "STO-005": lambda c: (c.artifact.update(source="nfs://models/tiny", config=TINY), c.background.add("REL-001")),
+    "REL-001": lambda c: c.artifact.update(source="hf://org/tiny@main", config=TINY),
     "REL-002": lambda c: c.on_gpus(),
     "REL-003": lambda c: over_hosts(c, 2),
     "REL-004": lambda c: c.by_host.update({"engine-1": {"fleet_storage": {"mounts": []}}}),
@@ -266,8 +270,10 @@ def test_the_sample_has_no_problem() -> None:
 
 def test_every_rule_has_a_case() -> None:
     # One table of cases a family that has its own; each has a test that tries them.
-    families = (CASES, versions_cases.CASES)
-    assert sorted(code for cases in families for code in cases) == sorted(RULES)
+    families = (CASES, versions_cases.CASES, capacity_cases.CASES)
+    here = sorted(code for code in RULES if code.partition("-")[0] not in CASES_ELSEWHERE)
+    assert sorted(code for cases in families for code in cases) == here
+    assert all((Path(__file__).parent / name).is_file() for name in CASES_ELSEWHERE.values())
 
 
 @pytest.mark.parametrize("code", sorted(CASES))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from capacity_cases import QWEN_72B, on_a100
 from fleet.views import NO_HOST, endpoints, engines_down, engines_up, roll, status, table
 from fleet_samples import Case
 
@@ -34,6 +36,22 @@ def test_table_has_a_line_for_each_thing_on_a_host() -> None:
     assert "8000" in lines[1]
     assert "10.77.0.100/24 on host0" in lines[3]
     assert lines[5].endswith("nothing")
+
+
+def test_table_has_what_people_compare_of_engines() -> None:
+    c = on_a100(Case(), QWEN_72B, 32768, tensor_parallel=4)
+    c.background.clear()
+    memory = c.good().slices["engine-1"].engines[0].memory
+    assert memory is not None
+    head, line, *_ = (re.split(r" {2,}", text) for text in table(data(c)))
+    shown = dict(zip(head, line, strict=True))
+    assert (shown["cards"], shown["NUMA"]) == ("0-3", "0")
+    assert shown["weights GiB"] == f"{memory.weights_bytes / (1 << 30):.2f}"
+    assert shown["KV GiB"] == f"{memory.kv_cache_bytes / (1 << 30):.2f}"
+    assert shown["KV tokens"] == str(memory.kv_cache_tokens)
+    assert shown["requests"] == f"{memory.concurrency:.1f}"
+    unknown = dict(zip(head, re.split(r" {2,}", table(data(Case()))[1]), strict=True))
+    assert unknown["weights GiB"] == unknown["cards"] == "-"
 
 
 def test_a_fleet_that_serves_nothing_starts_at_once() -> None:

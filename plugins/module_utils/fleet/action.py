@@ -8,7 +8,7 @@ from typing import Any
 
 from .from_ansible import read_inventory, to_plain
 from .inventory import Inventory
-from .problems import Problem, as_json, errors, render
+from .problems import Problem, as_json, errors, headline
 from .state import state_root
 
 
@@ -44,13 +44,13 @@ def facts_in_run(task_vars: Mapping[str, Any], host: str) -> dict[str, Any] | No
 
 
 def failed(problems: list[Problem], strict: bool = False) -> dict[str, Any]:
-    """The result of a task that found problems: failed where one is an error, with all of them in ``msg``.
+    """The result of a task that found problems: failed where one is an error, or with ``strict`` where there is one.
 
-    With ``strict`` it fails for a warning too.
+    Ansible prints ``msg`` of a failed task twice and every other key once, so the problems are in ``problems`` only.
     """
     result: dict[str, Any] = {"changed": False, "problems": as_json(problems)}
     if errors(problems) or (strict and problems):
-        return result | {"failed": True, "msg": render(problems)}
+        return result | {"failed": True, "msg": headline(problems)}
     if problems:
         result["warnings"] = [f"{p.code} {p.path}: {p.rule}. Remedy: {p.remedy}" for p in problems]
     return result

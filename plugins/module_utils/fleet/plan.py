@@ -52,11 +52,16 @@ class Model:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the planner expects of one card (on a CPU: of the host), bytes. ``concurrency``: requests of full length."""
+    """What the planner expects of one card (on a CPU: of the host), bytes; of its range ``low`` and ``high``.
+
+    Tokens and ``concurrency`` (requests of full length at the same time) are those of the whole engine.
+    """
 
     weights_bytes: int
     reserve_bytes: int
     kv_cache_bytes: int
+    kv_cache_bytes_low: int
+    kv_cache_bytes_high: int
     kv_cache_tokens: int
     concurrency: float
 

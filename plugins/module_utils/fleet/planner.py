@@ -87,7 +87,7 @@ def _examine(
     addresses = {host: a for host in inventory.hosts if (a := address_of(inventory, host)) is not None}
     seen = _Examined(parsed, addresses, place(parsed, inventory.groups), problems)
     gateways = sorted(inventory.groups.get(parsed.gateway.group, ())) if parsed.gateway else []
-    capacity = capacity_rules.Checker(parsed, inventory)
+    capacity = capacity_rules.Checker(parsed, inventory, matrix)
     checked: set[tuple[object, ...]] = set()
     for host in inventory.hosts:
         said, engines = parsed.of(host), seen.placed.get(host, [])
@@ -118,10 +118,9 @@ def _examine(
             problems += _check_deployment(engine, chosen, known, matrix, checked)
             problems += _check_quantization(engine, chosen, parsed, inventory, matrix, checked)
             problems += _check_source(engine, parsed, chosen, checked)
-            found, memory = capacity.check(engine, chosen, known)
-            problems += found
-            if memory is not None:
-                seen.memory[host, engine.name] = memory
+        found, memory = capacity.check(engines, chosen, known)
+        problems += found
+        seen.memory |= {(host, name): size for name, size in memory.items()}
     problems += _check_unplaced(parsed, seen, checked, locks)
     problems += _check_mixed(seen)
     problems += check_network(facts, addresses, seen.placed)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
 from .rule_table import RULES, Severity
@@ -128,7 +128,8 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
     unique = {(p.code, p.path, p.value, p.rule): p for p in problems}
     alike: dict[tuple[str, ...], list[Problem]] = {}
     for p in unique.values():
-        found = _HOST_PATH.fullmatch(p.path)
+        # Places in files begin with a name of a file, which may be hosts.yml.
+        found = None if p.code.startswith("FILE-") else _HOST_PATH.fullmatch(p.path)
         key = (p.code, p.severity, p.value, p.rule, p.remedy, found[3] if found else p.path, "host" if found else "")
         alike.setdefault(key, []).append(p)
     merged: list[Problem] = []
@@ -136,9 +137,15 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
         if len(members) < ALIKE:
             merged += members
             continue
-        members.sort(key=lambda p: p.path)
+        members.sort(key=lambda p: _natural(p.path))
         merged.append(replace(members[0], path=f"{members[0].path} (and {len(members) - 1} more hosts)"))
-    return sorted(merged, key=lambda p: (p.severity != "error", p.path, p.code, p.rule))
+    return sorted(merged, key=lambda p: (p.severity != "error", _natural(p.path), p.code, p.rule))
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """A sorting key by which line 9 comes before line 10."""
+    parts = re.split(r"([0-9]+)", text)
+    return [(len(part) if number % 2 else 0, part) for number, part in enumerate(parts)]
 
 
 def errors(problems: Iterable[Problem]) -> list[Problem]:
@@ -151,13 +158,25 @@ def blocking(problems: Iterable[Problem]) -> list[Problem]:
     return [replace(p, severity="error") if RULES[p.code].blocks else p for p in problems]
 
 
-def render(problems: Iterable[Problem]) -> str:
-    """All problems as text for people: a headline, then one block a problem, English above Chinese."""
+def headline(problems: Iterable[Problem]) -> str:
+    """How many there are, in both languages."""
     ordered = in_order(problems)
     failing, advisory = len(errors(ordered)), len(ordered) - len(errors(ordered))
-    lines = [f"{failing} error(s), {advisory} warning(s) / {failing} 个错误，{advisory} 个警告"]
+    return f"{failing} error(s), {advisory} warning(s) / {failing} 个错误，{advisory} 个警告"
+
+
+def render(problems: Iterable[Problem], place: Callable[[Problem], str | None] = lambda _: None) -> str:
+    """All problems as text for people: a headline, then one block a problem, English above Chinese.
+
+    ``place`` says in which file and line a problem is, where that is known and not the path itself.
+    """
+    ordered = in_order(problems)
+    lines = [headline(ordered)]
     for item in ordered:
         lines += ["", f"{item.code} {item.severity}: {item.path}"]
+        where = place(item)
+        if where and where != item.path:
+            lines.append(f"  place:  {where}")
         if item.value:
             lines.append(f"  value:  {item.value}")
         lines += [

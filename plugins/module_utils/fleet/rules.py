@@ -36,7 +36,7 @@ def check_inventory(inventory: Inventory) -> tuple[Parsed, list[Problem]]:
     told = {p.path for p in inventory.found}
     problems = [p for p in problems if not (p.code == "INV-002" and p.path in told)] + list(inventory.found)
     problems += [_unknown_variable(name) for name in sorted(inventory.unknown)]
-    problems += _check_hosts(inventory)
+    problems += [p for p in _check_hosts(inventory) if not (p.code == "INV-008" and p.path in told)]
     problems += _check_secret(inventory)
     problems += _check_models(parsed, inventory)
     problems += _check_storage(parsed)

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .facts import GIB
+from .placement import cpu_list
+
 #: Of each service at most one host in so many may change at once.
 ROLL_SHARE = 4
 
@@ -65,15 +68,18 @@ def _serves(facts: Mapping[str, Any]) -> bool:
 
 
 def table(plan: Mapping[str, Any]) -> list[str]:
-    """The plan for people, one line an engine or gateway, columns aligned."""
-    rows = [("host", "address", "what", "port", "runtime / services", "model / virtual addresses")]
+    """The plan for people, one line an engine or gateway, columns aligned.
+
+    Sizes are GiB of each card (on a CPU: of the host), requests those of full length that an engine holds at once.
+    """
+    rows = [("host", "address", "what", "port", *SIZES, "runtime / services", "model / virtual addresses")]
+    empty = ("",) * len(SIZES)
     for host, item in sorted(plan["hosts"].items()):
         before = len(rows)
         for engine in item["engines"]:
             model = f"{engine['model']}@{engine['version']}"
-            rows.append(
-                (host, item["address"], f"engine {engine['name']}", str(engine["port"]), engine["runtime"], model)
-            )
+            what, port = f"engine {engine['name']}", str(engine["port"])
+            rows.append((host, item["address"], what, port, *_sizes(engine), engine["runtime"], model))
         gateway, vip = item.get("gateway"), item.get("vip")
         if gateway:
             services = ", ".join(f"{s['name']} ({len(s['servers'])})" for s in gateway["services"])
@@ -82,10 +88,25 @@ def table(plan: Mapping[str, Any]) -> list[str]:
                 if vip
                 else ""
             )
-            rows.append((host, item["address"], "gateway", str(gateway["port"]), services, addresses))
+            rows.append((host, item["address"], "gateway", str(gateway["port"]), *empty, services, addresses))
         if len(rows) == before:
-            rows.append((host, item["address"], "nothing", "", "", ""))
+            rows.append((host, item["address"], "nothing", "", *empty, "", ""))
     return _aligned(rows)
+
+
+#: What people compare of engines. A dash stands for what is not known.
+SIZES = ("cards", "NUMA", "weights GiB", "KV GiB", "KV tokens", "requests")
+
+
+def _sizes(engine: Mapping[str, Any]) -> tuple[str, ...]:
+    """Cards and NUMA nodes of an engine, and what is expected of its memory."""
+    cards = cpu_list(engine.get("cards") or []) or "-"
+    numa = engine.get("numa_nodes") or "-"
+    memory = engine.get("memory")
+    if memory is None:
+        return (cards, numa, "-", "-", "-", "-")
+    weights, kv = (f"{memory[key] / GIB:.2f}" for key in ("weights_bytes", "kv_cache_bytes"))
+    return (cards, numa, weights, kv, str(memory["kv_cache_tokens"]), f"{memory['concurrency']:.1f}")
 
 
 def status(plan: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any] | None]) -> list[str]:

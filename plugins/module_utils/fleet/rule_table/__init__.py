@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from . import gateway, hosts, inventory, models, network, releases, services, storage, versions
+from . import capacity, files, gateway, hosts, inventory, models, network, releases, services, storage, versions
 from .rule import Rule, Severity
 
 RULES: dict[str, Rule] = {
+    **files.RULES,
     **inventory.RULES,
     **services.RULES,
     **storage.RULES,
@@ -13,6 +14,7 @@ RULES: dict[str, Rule] = {
     **models.RULES,
     **network.RULES,
     **releases.RULES,
+    **capacity.RULES,
     **hosts.RULES,
     **versions.RULES,
 }
