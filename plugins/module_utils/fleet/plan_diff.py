@@ -84,7 +84,7 @@ class Change:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return asdict(self) | {"keys": [asdict(key) for key in self.keys]}
+        return asdict(self)
 
 
 def difference(before: Data | None, after: Data, running: Mapping[str, Data] | None = None) -> list[Change]:
