@@ -120,6 +120,21 @@ def test_a_check_converges_nothing(site: Answering) -> None:
     assert "4 hosts join" in site.run("playbooks/plan.yml").stdout
 
 
+def test_only_what_reached_a_host_counts(site: Answering) -> None:
+    """A host that failed is not noted, one that is outside --limit is not, and the plan of the run is not asked."""
+    site.record_facts()
+    text = CONVERGED.replace(
+        "    - fleet_converged:",
+        "    - ansible.builtin.fail:\n      when: inventory_hostname == 'engine-1'\n    - fleet_converged:",
+    )
+    done = site.run(play(site, text), "--limit", "engine-1,gateway-1")
+    assert done.returncode == 2
+    assert [p.stem for p in (site.state / "converged").iterdir()] == ["gateway-1"]
+    assert (site.state / "plan.json").exists()
+    done = site.run("playbooks/plan.yml")
+    assert "3 hosts join, 2 engines start" in done.stdout
+
+
 def test_an_engine_that_died_is_started_though_nothing_in_the_plan_changed(site: Answering) -> None:
     site.converge()
     site.answer("engine-2", "10.77.0.12", engine_units=[RUNS[0] | {"active": "failed", "sub": "failed"}])

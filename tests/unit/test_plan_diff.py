@@ -65,7 +65,7 @@ def test_a_setting_restarts_an_engine_and_says_how_long_and_in_which_order() -> 
     assert (text[0], text[-1]) == ("engine-1, engine-2: engine chat-0 restarts", "    ready again within 16 min")
     assert "    settings.max-num-seqs: 8 -> 16" in text
     assert rollout(after, changes, running) == [
-        "host by host, hosts that serve: 1 first, then 1 at a time; engine-1, engine-2"
+        "hosts that serve follow in batches, 1 first, then 1 at a time: engine-1, engine-2"
     ]
 
 

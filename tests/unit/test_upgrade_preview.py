@@ -80,6 +80,7 @@ def test_options_that_are_gone_where_there_is_no_plan_with_them() -> None:
     before = json.loads(json.dumps(c.good().as_dict()))
     found = without_plan(before, ["engine-1"], "0.33.0", facts(c))[0]
     assert {o.option for o in found.options} == {"calculate-kv-scales", "max-num-partial-prefills", "quantization"}
+    assert {o.use for o in found.options} == {None}, "nothing took their place"
     assert not found.planned and found.runtime == found.memory == ()
     assert any("option" in line and "calculate-kv-scales: true" in line for line in table([found]))
 

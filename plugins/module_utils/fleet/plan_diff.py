@@ -354,11 +354,11 @@ def rollout(after: Data, changes: Iterable[Change], running: Mapping[str, Data])
     }
     text = []
     if hosts - serve:
-        text.append(f"first, all at once, hosts on which no engine runs: {listed(sorted(hosts - serve))}")
+        text.append(f"hosts on which no engine runs come first, all at once: {listed(sorted(hosts - serve))}")
     if serve:
         first, later = roll(after)
         rest = f", then {later} at a time" if len(serve) > first else ""
-        text.append(f"host by host, hosts that serve: {first} first{rest}; {listed(sorted(serve))}")
+        text.append(f"hosts that serve follow in batches, {first} first{rest}: {listed(sorted(serve))}")
     return text
 
 

@@ -203,11 +203,12 @@ def _upgrade(
 
 
 def _options(settings: Data, was: str, now: str) -> tuple[OptionFault, ...]:
-    """What the newer version finds fault with and the older one does not."""
+    """What the newer version finds fault with and the older one does not. A name that is only spelled alike is no
+    replacement."""
     old = {(f.code, f.option) for f in engine_args.check(settings, was)}
     new = [f for f in engine_args.check(settings, now) if f.code != engine_args.VERSION]
     return tuple(
-        OptionFault(f.option, f.value, f.text, f.level, f.use[0] if f.use else f.nearest)
+        OptionFault(f.option, f.value, f.text, f.level, f.use[0] if f.use else None)
         for f in new
         if (f.code, f.option) not in old
     )
@@ -274,5 +275,5 @@ def _figures(key: KeyChange) -> str:
     gained = key.now - key.was
     share = f", {gained / key.was:+.1%}" if key.was else ""
     return (
-        f"{key.was} -> {key.now} ({gained:+g}{share})" if isinstance(gained, int) else f"{key.was:.1f} -> {key.now:.1f}"
+        f"{key.was} -> {key.now} ({gained:+d}{share})" if isinstance(gained, int) else f"{key.was:.1f} -> {key.now:.1f}"
     )
