@@ -343,14 +343,15 @@ def lines(changes: Sequence[Change]) -> list[str]:
     return text
 
 
-def rollout(after: Data, changes: Iterable[Change], running: Mapping[str, Data]) -> list[str]:
+def rollout(after: Data, changes: Sequence[Change], running: Mapping[str, Data]) -> list[str]:
     """In which order engines change: what does not serve first, then batch by batch."""
+    restart = {c.host for c in changes if c.action == "restarts"}
     hosts = {c.host for c in changes if c.what == "engine" and c.action in ("starts", "restarts", "stops")}
     serve = {
         host
         for host in hosts
         if any(unit.get("active") == "active" for unit in (running.get(host) or {}).get("engine_units") or ())
-        or (host not in running and any(c.host == host and c.action == "restarts" for c in changes))
+        or (host not in running and host in restart)
     }
     text = []
     if hosts - serve:

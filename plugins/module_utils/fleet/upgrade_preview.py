@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from .contract.host_shapes import Versions
@@ -86,10 +87,15 @@ def what_if(
     """
     by_host = {host: dict(values) for host, values in inventory.by_host.items()}
     taken, refused = [], {}
+    kinds: dict[tuple[str, str, str | None], bool] = {}
     for host in sorted(hosts):
         said = by_host.get(host, {}).get("fleet_host")
         backend = (said.get("backend") if isinstance(said, Mapping) else None) or likely_backend(facts[host])
-        if not _can_have(backend, pins, facts[host], matrix):
+        chip = look_at(to_solver(facts[host]), matrix).soc
+        kind = (backend, facts[host].arch, chip.soc if chip and backend == "ascend" else None)
+        if kind not in kinds:
+            kinds[kind] = _can_have(*kind, pins, matrix)
+        if not kinds[kind]:
             refused[host] = backend
             continue
         own = by_host.setdefault(host, {})
@@ -99,13 +105,12 @@ def what_if(
     return replace(inventory, by_host=by_host), taken, refused
 
 
-def _can_have(backend: str, pins: Data, facts: HostFacts, matrix: Matrix) -> bool:
+def _can_have(backend: str, arch: str, chip: str | None, pins: Data, matrix: Matrix) -> bool:
     """Whether a backend has any set that meets the pins. Whether this very host can have it is for the planner."""
-    chip = look_at(to_solver(facts), matrix).soc
     wanted = {key: value for key, value in pins.items() if isinstance(value, str)}
     return any(
         all((have := getattr(row, key, None)) is not None and meets(have, value) for key, value in wanted.items())
-        for row in candidates(backend, facts.arch, chip.soc if chip and backend == "ascend" else None, matrix)
+        for row in candidates(backend, arch, chip, matrix)
     )
 
 
@@ -214,11 +219,17 @@ def _options(settings: Data, was: str, now: str) -> tuple[OptionFault, ...]:
     )
 
 
+@lru_cache(maxsize=16)
+def _difference(old: str, new: str) -> engine_args.Difference:
+    """The same for every engine of a fleet."""
+    return engine_args.diff(old, new)
+
+
 def _defaults(settings: Data, compared: tuple[str, str], card: str | None) -> tuple[KeyChange, ...]:
     """Defaults that change under an engine that does not set them. Those that vLLM computes count for its card only."""
     records = [engine_args.engine_version(version) for version in compared]
     own = {option.name for name in settings for record in records if (option := record.find(name)) is not None}
-    changed = engine_args.diff(*compared).defaults
+    changed = _difference(*compared).defaults
     return tuple(KeyChange(d.option, d.was, d.now) for d in changed if d.option not in own and d.card in (None, card))
 
 
