@@ -12,11 +12,16 @@ from ansible.plugins.action import ActionBase
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
 
-from fleet.action import facts_in_run, failed, read, root_of  # the core is no Ansible package on the controller
-from fleet.facts import HostFacts
-from fleet.planner import age_text, plan
+from fleet.action import (
+    failed,
+    known_facts,
+    not_asked,
+    read,
+    root_of,
+)  # the core is no Ansible package on the controller
+from fleet.planner import plan
 from fleet.problems import blocking, errors
-from fleet.state import age_of, plan_root, read_facts, read_json, utc_now, write_facts, write_plan
+from fleet.state import plan_root, read_json, write_plan
 from fleet.version_plan import load_locks
 from fleet.version_sets.matrix import load_matrix
 
@@ -37,13 +42,9 @@ class ActionModule(ActionBase):
         inventory = read(variables)
         root = root_of(variables, inventory.variables.get("fleet_state_dir"))
         check = bool(self._task.check_mode)
-        facts, ages = self._facts(variables, inventory.hosts, root, check)
+        facts, ages = known_facts(variables, inventory.hosts, root, keep=not check)
         if ages:
-            oldest = max(ages, key=lambda host: (ages[host], host))
-            self._display.display(
-                f"Not asked in this run: {len(ages)} of {len(inventory.hosts)} hosts. Their recorded facts are up to"
-                f" {age_text(ages[oldest])} old ({oldest})."
-            )
+            self._display.display(not_asked(ages, len(inventory.hosts)))
         made = plan(inventory, facts, load_matrix(), load_locks())
         if isinstance(made, list):
             return failed(made)
@@ -69,26 +70,6 @@ class ActionModule(ActionBase):
                 }
             ]
         return result
-
-    def _facts(
-        self, variables: dict[str, Any], hosts: tuple[str, ...], root: Path, check: bool
-    ) -> tuple[dict[str, HostFacts], dict[str, int]]:
-        """Facts of this run, and recorded ones (with their age in seconds) of hosts that were not asked."""
-        facts: dict[str, HostFacts] = {}
-        ages: dict[str, int] = {}
-        for host in hosts:
-            found = facts_in_run(variables, host)
-            if found is not None:
-                found.setdefault("discovered_at", utc_now())
-                facts[host] = HostFacts.of(found, age_of(found["discovered_at"]))
-                if not check:
-                    write_facts(root, host, found)
-                continue
-            recorded = read_facts(root, host)
-            if recorded is not None:
-                ages[host] = age_of(recorded["discovered_at"])
-                facts[host] = HostFacts.of(recorded["facts"], ages[host])
-        return facts, ages
 
 
 def text(plan_data: dict[str, Any]) -> str:

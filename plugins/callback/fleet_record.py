@@ -87,7 +87,7 @@ class CallbackModule(CallbackBase):
             return
         if result.result.get("changed"):
             self.record.changed(result.host.get_name(), result.task.get_name())
-        if str(result.task.action).rpartition(".")[2] == "fleet_plan":
+        if str(result.task.action).rpartition(".")[2] in ("fleet_plan", "fleet_plan_diff"):
             self.record.data["plan_hash"] = result.result.get("plan_hash")
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:

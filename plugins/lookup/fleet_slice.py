@@ -56,12 +56,12 @@ class LookupModule(LookupBase):
             key = (str(path), path.stat().st_mtime_ns)
         except OSError:
             raise AnsibleError(
-                f"there is no plan for {host} ({path} is missing): run playbooks/plan.yml, or begin this playbook with"
-                " playbooks/tasks that plan, as site.yml does"
+                f"there is no plan for {host} ({path} is missing): run site.yml, or begin this playbook with"
+                " playbooks/steps/plan.yml, as site.yml does"
             ) from None
         if key not in _cache:
             data = read_json(path)
             if data is None:
-                raise AnsibleError(f"{path} is damaged: run playbooks/plan.yml")
+                raise AnsibleError(f"{path} is damaged: run site.yml")
             _cache[key] = data
         return [_cache[key]]

@@ -88,6 +88,14 @@ def test_check_mode_on_a_converged_fleet_reports_no_change(fleet: Fleet, first_r
     assert run.changed() == {}
 
 
+def test_plan_says_that_nothing_would_change(fleet: Fleet, first_run: Run) -> None:
+    report = fleet.directory / "plan-report.json"
+    run = fleet.play("playbooks/plan.yml", "-e", f"report={report}")
+    assert run.rc == 0, run.failed()
+    assert json.loads(report.read_text())["changes"] == []
+    assert "nothing would change" in run.output
+
+
 def test_limit_to_one_host_works_and_changes_nothing(fleet: Fleet, first_run: Run) -> None:
     run = fleet.play("site.yml", "--limit", "engine-1")
     assert run.rc == 0, run.failed()

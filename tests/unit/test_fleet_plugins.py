@@ -223,7 +223,7 @@ def test_a_slice_without_a_plan_names_the_remedy(site: Site) -> None:
 """
     done = site.run(play(site, text))
     assert done.returncode == 2
-    assert "run playbooks/plan.yml" in done.stdout + done.stderr
+    assert "run site.yml, or begin" in done.stdout + done.stderr
 
 
 def test_discover_in_a_real_run(site: Site) -> None:

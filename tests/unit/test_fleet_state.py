@@ -195,3 +195,18 @@ def test_a_value_that_cannot_be_computed_is_a_problem_once() -> None:
     found = read(hosts, {"fleet_services": ValueError("'nope' is undefined")}).found
     assert [(p.code, p.path) for p in found] == [("INV-015", "fleet_services")]
     assert "'nope' is undefined" in found[0].rule
+
+
+def test_what_hosts_were_converged_to_is_kept_part_by_part(tmp_path: Path) -> None:
+    made = Case().good().as_dict()["hosts"]
+    assert state.read_converged(tmp_path) is None
+    state.note_converged(tmp_path, "engine-1", made["engine-1"], ["tuning"])
+    state.note_converged(tmp_path, "engine-1", made["engine-1"] | {"tuning": None}, ["engines", "models"])
+    state.note_converged(tmp_path, "gateway-1", made["gateway-1"], ["gateway", "vip"])
+    noted = state.read_converged(tmp_path)
+    assert noted is not None
+    assert sorted(noted["hosts"]) == ["engine-1", "gateway-1"]
+    assert sorted(noted["hosts"]["engine-1"]) == ["address", "engines", "host", "models", "tuning"]
+    assert noted["hosts"]["engine-1"]["tuning"] == made["engine-1"]["tuning"]
+    state.forget_converged(tmp_path, ["gateway-1"])
+    assert list((state.read_converged(tmp_path) or {})["hosts"]) == ["gateway-1"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .facts import HostFacts
 from .from_ansible import read_inventory, to_plain
+from .host_rules import age_text
 from .inventory import Inventory
 from .problems import Problem, as_json, errors, headline
-from .state import state_root
+from .state import age_of, read_facts, state_root, utc_now, write_facts
 
 
 def read(task_vars: Mapping[str, Any]) -> Inventory:
@@ -41,6 +43,37 @@ def facts_in_run(task_vars: Mapping[str, Any], host: str) -> dict[str, Any] | No
     facts = task_vars["hostvars"].raw_get(host).get("ansible_facts") or {}
     found = facts.get("fleet")
     return to_plain(found) if found else None
+
+
+def known_facts(
+    task_vars: Mapping[str, Any], hosts: Iterable[str], root: Path, keep: bool
+) -> tuple[dict[str, HostFacts], dict[str, int]]:
+    """Facts of this run, which are recorded with ``keep``, and of hosts that were not asked recorded ones, with their
+    age in seconds."""
+    facts: dict[str, HostFacts] = {}
+    ages: dict[str, int] = {}
+    for host in hosts:
+        found = facts_in_run(task_vars, host)
+        if found is not None:
+            found.setdefault("discovered_at", utc_now())
+            facts[host] = HostFacts.of(found, age_of(found["discovered_at"]))
+            if keep:
+                write_facts(root, host, found)
+            continue
+        recorded = read_facts(root, host)
+        if recorded is not None:
+            ages[host] = age_of(recorded["discovered_at"])
+            facts[host] = HostFacts.of(recorded["facts"], ages[host])
+    return facts, ages
+
+
+def not_asked(ages: Mapping[str, int], number: int) -> str:
+    """That of so many hosts some were not asked in this run, and how old the oldest of their facts are."""
+    oldest = max(ages, key=lambda host: (ages[host], host))
+    return (
+        f"Not asked in this run: {len(ages)} of {number} hosts. Their recorded facts are up to"
+        f" {age_text(ages[oldest])} old ({oldest})."
+    )
 
 
 def failed(problems: list[Problem], strict: bool = False) -> dict[str, Any]:

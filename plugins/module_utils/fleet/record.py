@@ -18,7 +18,7 @@ from .state import utc_now, write_json
 
 RUNS = "runs"
 #: Actions whose messages may be kept: they are made of the table of problems and show no secret.
-OWN_ACTIONS = frozenset({"fleet_validate", "fleet_plan"})
+OWN_ACTIONS = frozenset({"fleet_validate", "fleet_plan", "fleet_plan_diff"})
 
 
 def who(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""State on the controller: ``.fleet/<inventory name>/`` with plan, slices, facts and run records. Atomic writes."""
+"""State on the controller: ``.fleet/<inventory name>/`` with plan, slices, what hosts were converged to, facts and run
+records. Atomic writes."""
 
 from __future__ import annotations
 
@@ -91,6 +92,36 @@ def write_plan(root: Path, plan: Plan) -> None:
         if path.stem not in data["hosts"]:
             path.unlink(missing_ok=True)
     write_json(root / "plan.json", data)
+
+
+#: Parts of a slice, each of which a stage of a run converges.
+PARTS = ("tuning", "runtimes", "models", "engines", "gateway", "vip")
+
+
+def note_converged(root: Path, host: str, slice_: Mapping[str, Any], parts: Iterable[str]) -> None:
+    """Record that a host was converged to these parts of its slice; what is recorded of the others stays."""
+    path = root / "converged" / f"{host}.json"
+    before = read_json(path)
+    noted = before if isinstance(before, dict) else {}
+    after = noted | {"host": host, "address": slice_["address"]} | {part: slice_[part] for part in parts}
+    if after != before:
+        write_json(path, after)
+
+
+def read_converged(root: Path) -> dict[str, Any] | None:
+    """What hosts were converged to, in the shape of a plan; None where no host ever was."""
+    found = {
+        p.stem: data for p in sorted((root / "converged").glob("*.json")) if isinstance(data := read_json(p), dict)
+    }
+    return {"hosts": found} if found else None
+
+
+def forget_converged(root: Path, hosts: Iterable[str]) -> None:
+    """Drop the records of all hosts but these."""
+    kept = set(hosts)
+    for path in (root / "converged").glob("*.json"):
+        if path.stem not in kept:
+            path.unlink(missing_ok=True)
 
 
 def write_facts(root: Path, host: str, facts: Mapping[str, Any]) -> None:
