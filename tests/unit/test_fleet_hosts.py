@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fleet.contract import parse
 from fleet.contract.host_shapes import Host
-from fleet.facts import HostFacts
+from fleet.facts import HostFacts, steady_speed
 from fleet.from_ansible import has_template, read_inventory
 from fleet.placement import pin, place
 from fleet.planner import validate
@@ -250,3 +250,19 @@ def test_an_environment_longer_than_linux_takes_is_refused() -> None:
     (found,) = c.problems()
     assert (found.code, found.path) == ("INV-006", "fleet_services.chat.deployments[0].environment.LONG")
     assert len(found.value) < 100
+
+
+@pytest.mark.parametrize(
+    ("recorded", "measured", "planned"),
+    [
+        (None, 500, 500),
+        (500, None, 500),
+        (500, 900, 500),
+        (500, 260, 500),
+        (500, 120, 120),
+        (500, 3000, 3000),
+        (0, 7, 7),
+    ],
+)
+def test_a_disk_that_is_measured_a_little_faster_changes_no_plan(recorded: Any, measured: Any, planned: int) -> None:
+    assert steady_speed(recorded, measured) == planned

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .facts import HostFacts
+from .facts import HostFacts, steady_speed
 from .from_ansible import read_inventory, to_plain
 from .host_rules import age_text
 from .inventory import Inventory
@@ -45,6 +45,9 @@ def facts_in_run(task_vars: Mapping[str, Any], host: str) -> dict[str, Any] | No
     return to_plain(found) if found else None
 
 
+SPEED = "disk_read_bytes_per_second"
+
+
 def known_facts(
     task_vars: Mapping[str, Any], hosts: Iterable[str], root: Path, keep: bool
 ) -> tuple[dict[str, HostFacts], dict[str, int]]:
@@ -54,13 +57,15 @@ def known_facts(
     ages: dict[str, int] = {}
     for host in hosts:
         found = facts_in_run(task_vars, host)
+        recorded = read_facts(root, host)
         if found is not None:
             found.setdefault("discovered_at", utc_now())
+            before = recorded["facts"].get(SPEED) if recorded else None
+            found[SPEED] = steady_speed(before, found.get(SPEED))
             facts[host] = HostFacts.of(found, age_of(found["discovered_at"]))
             if keep:
                 write_facts(root, host, found)
             continue
-        recorded = read_facts(root, host)
         if recorded is not None:
             ages[host] = age_of(recorded["discovered_at"])
             facts[host] = HostFacts.of(recorded["facts"], ages[host])

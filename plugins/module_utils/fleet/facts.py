@@ -226,6 +226,21 @@ def _in_brackets(name: str) -> str:
     return rest.rstrip(") ") if opening else ""
 
 
+#: A measured speed that is within this factor of the recorded one is the same disk on another day.
+SAME_SPEED = 3
+
+
+def steady_speed(recorded: Any, measured: Any) -> Any:
+    """The read speed of a disk to plan with, in bytes a second.
+
+    It is measured in half a second, on hosts that serve, so it differs from run to run; and timeouts of units follow
+    from it. The recorded one stays until the disk is another one: a plan must not change, and engines restart, for noise.
+    """
+    if not isinstance(recorded, int) or not isinstance(measured, int) or min(recorded, measured) <= 0:
+        return measured if isinstance(measured, int) else recorded
+    return recorded if recorded / SAME_SPEED < measured < recorded * SAME_SPEED else measured
+
+
 def _card(position: int, data: Mapping[str, Any]) -> Card:
     index = _int(data, "index")
     return Card(
