@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fleet.action import known_facts
 from fleet.contract import parse
 from fleet.contract.host_shapes import Host
 from fleet.facts import HostFacts, steady_speed
@@ -13,6 +14,7 @@ from fleet.from_ansible import has_template, read_inventory
 from fleet.placement import pin, place
 from fleet.planner import validate
 from fleet.problems import in_order, problem
+from fleet.state import write_facts
 from fleet.version_plan import Lock, choose, load_locks, to_solver
 from fleet_samples import LOCKS, MATRIX, Case, facts_data, gpu_data
 from hypothesis import given
@@ -266,3 +268,16 @@ def test_an_environment_longer_than_linux_takes_is_refused() -> None:
 )
 def test_a_disk_that_is_measured_a_little_faster_changes_no_plan(recorded: Any, measured: Any, planned: int) -> None:
     assert steady_speed(recorded, measured) == planned
+
+
+def test_the_recorded_speed_is_planned_with_and_kept(tmp_path: Path) -> None:
+    class Hostvars:
+        def raw_get(self, host: str) -> dict[str, Any]:
+            return {"ansible_facts": {"fleet": facts_data(disk_read_bytes_per_second=700_000_000)}}
+
+    write_facts(tmp_path, "a", facts_data(disk_read_bytes_per_second=500_000_000))
+    for _ in range(2):
+        facts, _ = known_facts({"hostvars": Hostvars()}, ["a", "b"], tmp_path, keep=True)
+        assert facts["a"].disk_read_bytes_per_second == 500_000_000
+    # Of the host that was not asked before, what was measured.
+    assert facts["b"].disk_read_bytes_per_second == 700_000_000

@@ -234,7 +234,7 @@ def steady_speed(recorded: Any, measured: Any) -> Any:
     """The read speed of a disk to plan with, in bytes a second.
 
     It is measured in half a second, on hosts that serve, so it differs from run to run; and timeouts of units follow
-    from it. The recorded one stays until the disk is another one: a plan must not change, and engines restart, for noise.
+    from it. The recorded one stays until the disk is another one: engines must not restart for noise.
     """
     if not isinstance(recorded, int) or not isinstance(measured, int) or min(recorded, measured) <= 0:
         return measured if isinstance(measured, int) else recorded
