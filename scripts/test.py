@@ -64,7 +64,9 @@ def steps(stage: str, matrix: str) -> list[Step]:
             Step(stage, "playbook syntax", ["ansible-playbook", "--syntax-check", "site.yml"], 120),
         ]
     if stage == "unit":
-        return [Step(stage, "pytest", [py, "-m", "pytest", "-q", "tests/unit"], 600)]
+        # Two at a time: most of the time goes into runs of Ansible. What is left when one is done is shared.
+        command = [py, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "tests/unit"]
+        return [Step(stage, "pytest", command, 600)]
     if stage == "integration":
         return [Step(stage, "pytest", [py, "-m", "pytest", "-v", "--timeout=900", "tests/integration"], 2400)]
     found = []

@@ -272,7 +272,7 @@ def test_a_disk_that_is_measured_a_little_faster_changes_no_plan(recorded: Any, 
 
 def test_the_recorded_speed_is_planned_with_and_kept(tmp_path: Path) -> None:
     class Hostvars:
-        def raw_get(self, host: str) -> dict[str, Any]:
+        def raw_get(self, _host: str) -> dict[str, Any]:
             return {"ansible_facts": {"fleet": facts_data(disk_read_bytes_per_second=700_000_000)}}
 
     write_facts(tmp_path, "a", facts_data(disk_read_bytes_per_second=500_000_000))
