@@ -19,7 +19,7 @@ options:
     choices: [present, absent]
     default: present
   plan:
-    description: RV(ignore:tuning) of the host's slice of the plan. The other options win over it.
+    description: C(tuning) of the host's slice of the plan. The other options win over it.
     type: dict
     default: {}
   sysctl:

@@ -260,6 +260,37 @@ def test_a_record_of_an_older_release_is_still_one(places: Places) -> None:
     assert [n for n in (places.sysctl_file, places.tmpfiles_file, LIMITS) if read_file(places, n) is not None] == []
 
 
+@pytest.mark.parametrize("first", ["ratio", "bytes"])
+@pytest.mark.parametrize(
+    "wishes", [["bytes"], ["ratio"], ["bytes", "ratio"], ["ratio", "bytes", "ratio"], ["bytes", ""]]
+)
+def test_two_names_of_one_setting(
+    places: Places, monkeypatch: pytest.MonkeyPatch, first: str, wishes: list[str]
+) -> None:
+    names = {"ratio": "vm.dirty_ratio", "bytes": "vm.dirty_bytes"}
+    other = {names["ratio"]: names["bytes"], names["bytes"]: names["ratio"]}
+    for kind, name in names.items():
+        Path(places.setting(name)).write_text("20\n" if kind == first else "0\n")
+    original = tuning.write
+
+    def as_the_kernel(name: str, value: str, places: Places) -> None:
+        if name == names["bytes"] and value == "0":
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        original(name, value, places)
+        if name in other:
+            original(other[name], "0", places)
+
+    monkeypatch.setattr(tuning, "write", as_the_kernel)
+    before = whole(places)
+    for wish in wishes:
+        wanted = Wanted({names[wish]: "8192"} if wish else {})
+        converge(wanted, places, check=False)
+        assert not wish or kernel(places, names[wish]) == "8192"
+        assert not converge(wanted, places, check=False)["changed"]
+    converge(Wanted(), places, check=False)
+    assert whole(places) == before
+
+
 def test_values_are_compared_as_the_kernel_means_them(places: Places) -> None:
     converge(Wanted({RANGE: "32768 60999"}), places, check=False)
     text = Path(places.setting(RANGE)).read_text()

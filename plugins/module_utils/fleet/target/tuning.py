@@ -18,6 +18,7 @@ from .tuning_settings import (
     PORTS,
     SHM,
     THP,
+    TWINS,
     Places,
     governors,
     huge_pages,
@@ -219,7 +220,7 @@ def set_kernel(settings: dict[str, str], places: Places) -> None:
     wrong = {}
     for name, value in sorted(settings.items()):
         found = read(name, places)
-        if same(name, found, value):
+        if same(name, found, value) or (value == "0" and settings.get(TWINS.get(name, ""), "0") != "0"):
             continue
         try:
             write(name, value, places)
@@ -344,7 +345,7 @@ def converge(wanted: Wanted, places: Places, check: bool) -> dict[str, Any]:
     back = {
         name: ports_alone if name == PORTS else value
         for name, value in before.settings.items()
-        if name not in here and name not in left and read(name, places) is not None
+        if name not in here and name not in left and TWINS.get(name) not in here and read(name, places) is not None
     }
     goal = {**here, **back}
     now = {name: read(name, places) for name in goal}
@@ -355,8 +356,10 @@ def converge(wanted: Wanted, places: Places, check: bool) -> dict[str, Any]:
         if name not in files and _text_before(name, places) is None:
             files[name] = None
     files_now = {name: read_text(places.path(name)) for name in files}
+    # What goes back with a setting, because writing that one makes it 0.
+    along = [twin for n in here if (twin := TWINS.get(n)) and twin not in here and read(twin, places) is not None]
     keep = Record(
-        {n: before.settings[n] if n in before.settings else str(now[n]) for n in here}
+        {n: before.settings[n] if n in before.settings else str(read(n, places)) for n in [*here, *along]}
         | {n: v for n, v in before.settings.items() if n in left and read(n, places) is not None},
         {n: before.files[n] if n in before.files else _text_before(n, places) for n in texts},
         ports_added if PORTS in here else "",

@@ -21,6 +21,13 @@ NODES = "/sys/devices/system/node"
 HUGE_PAGES = "/sys/kernel/mm/hugepages"
 SHM = "/dev/shm"
 PORTS = "net.ipv4.ip_local_reserved_ports"
+#: Two names of one setting: writing one makes the other 0, and most of them cannot be made 0 by writing.
+_PAIRS = (
+    ("vm.dirty_bytes", "vm.dirty_ratio"),
+    ("vm.dirty_background_bytes", "vm.dirty_background_ratio"),
+    ("vm.overcommit_kbytes", "vm.overcommit_ratio"),
+)
+TWINS = {**dict(_PAIRS), **{b: a for a, b in _PAIRS}}
 
 
 @dataclass(frozen=True)
