@@ -47,7 +47,7 @@ def test_kernel_has_the_value(host, name):
 def test_next_boot_has_the_values(host):
     """Spoil values, then do what systemd does when a host starts.
 
-    Not transparent huge pages: tmpfiles does not truncate, which a kernel's file forgives and the sandbox's copy does not.
+    Not transparent huge pages: tmpfiles does not truncate, which only a real kernel's file forgives.
     """
     spoilt = {"vm.swappiness": "33", POOL: "0"}
     for name, value in spoilt.items():
