@@ -200,7 +200,7 @@ def files_of(wanted: Wanted, settings: dict[str, str], groups: dict[str, str], p
         files[places.shm_wants] = f"{HEAD}[Unit]\nWants={unit}\n"
     limits = [f"{name}={value}\n" for name, value in sorted(wanted.limits.items())]
     if wanted.engine_shm_bytes:
-        # The empty line takes back the unit's own, which has no size: systemd then allows a small part of the memory.
+        # The empty line takes back the unit's own, which has no size: systemd then allows a tenth of the memory.
         limits += ["TemporaryFileSystem=\n", f"TemporaryFileSystem={SHM}:mode=1777,size={wanted.engine_shm_bytes}\n"]
     if limits:
         files[limits_file(wanted)] = HEAD + _comment(wanted, "limits", "engine_shm") + "[Service]\n" + "".join(limits)
