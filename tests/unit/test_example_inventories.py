@@ -166,6 +166,10 @@ def engines_of(name: str) -> dict[str, list[dict[str, Any]]]:
     return {host: item["engines"] for host, item in hosts.items() if item["engines"]}
 
 
+def tuning_of(name: str) -> dict[str, dict[str, Any]]:
+    return {host: item["tuning"] for host, item in PAGES.planned(PAGES.load(name)).as_dict()["hosts"].items()}
+
+
 def servers_of(name: str) -> dict[str, Counter[tuple[str, int]]]:
     """By service: how many servers the gateways have of each tier and weight."""
     hosts = PAGES.planned(PAGES.load(name)).as_dict()["hosts"]
@@ -229,6 +233,13 @@ def test_plan_of_ascend() -> None:
         "chat": {("active", 100): 2},
         "quick": {("active", 100): 8, ("standby", 100): 8},
     }
+    # Engines, the port at which hosts of one engine meet, and what HCCL takes for each engine of several cards.
+    ports = {host: tuning["reserved_ports"] for host, tuning in tuning_of("example-ascend").items()}
+    assert (ports["npu-01"], ports["npu-03"], ports["npu-05"]) == (
+        "8000,29501,61000-61063",
+        "8000,61000-61063",
+        "8100-8107",
+    )
     runtimes = {h: found[0]["runtime"].split("-aarch64")[0] for h, found in engines.items()}
     assert Counter(runtimes.values()) == {"vllm-0.23.0-ascend": 4, "vllm-0.18.0-ascend": 1, "vllm-0.32.0-cpu": 2}
 

@@ -9,7 +9,7 @@ import re
 import pytest
 from fleet.engine_settings import OWNED_ENVIRONMENT, OWNED_OPTIONS, start_timeout
 from fleet.placement import cpu_list
-from fleet.plan import Plan, digest
+from fleet.plan import Plan, Tuning, digest
 from fleet.problems import SECRET_NAME
 from fleet.version_sets import engine_args
 from fleet_samples import SECRET, Case, facts_data
@@ -26,6 +26,7 @@ DOCUMENTED = {
         "engine": "name service model version served_model_name model_path runtime address port settings environment"
         " cpus numa_nodes memory_max_bytes cards replica memory start_timeout_seconds shutdown_timeout_seconds"
         " stop_timeout_seconds max_request_seconds",
+        "tuning": "sysctl thp governor reserved_ports limits engine_shm_bytes reasons",
         "gateway": "port metrics_address metrics_port check_port vip_addresses max_request_seconds services",
         "vip": "interface instances",
         "instance": "name virtual_router_id priority advert_interval_seconds addresses unicast_source unicast_peers"
@@ -138,6 +139,7 @@ def test_shape_is_the_documented_one() -> None:
     assert set(engine_host) == set(gateway_host) == DOCUMENTED["host"]
     for key, name in (("runtimes", "runtime"), ("models", "model"), ("engines", "engine")):
         assert set(engine_host[key][0]) == DOCUMENTED[name]
+    assert set(engine_host["tuning"]) == set(gateway_host["tuning"]) == DOCUMENTED["tuning"]
     assert set(gateway_host["gateway"]) == DOCUMENTED["gateway"]
     assert set(gateway_host["vip"]) == DOCUMENTED["vip"]
     assert set(gateway_host["vip"]["instances"][0]) == DOCUMENTED["instance"]
@@ -220,7 +222,7 @@ def test_a_host_without_a_role_is_tuned_for_nothing() -> None:
     c.addresses["spare"] = "10.77.0.50"
     c.facts["spare"] = facts_data("10.77.0.50")
     item = c.good().slices["spare"]
-    assert (item.groups, item.engines, item.tuning.sysctl) == ([], [], {})
+    assert (item.groups, item.engines, item.tuning) == ([], [], Tuning({}))
 
 
 def test_interface_is_the_one_in_the_network_of_the_vip() -> None:

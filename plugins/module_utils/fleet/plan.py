@@ -154,9 +154,18 @@ class Vip:
 
 @dataclass(frozen=True)
 class Tuning:
-    """Kernel settings of a host."""
+    """Settings of a host. ``reasons`` has the reason and the source of each, by sysctl or field without ``_bytes``.
+
+    ``engine_shm_bytes`` is the size of each engine's own /dev/shm, None where it may stay as it is.
+    """
 
     sysctl: dict[str, str]
+    thp: dict[str, str] = field(default_factory=dict)
+    governor: str | None = None
+    reserved_ports: str = ""
+    limits: dict[str, str] = field(default_factory=dict)
+    engine_shm_bytes: int | None = None
+    reasons: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

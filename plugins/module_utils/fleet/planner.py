@@ -48,15 +48,16 @@ def plan(
     for host in inventory.hosts:
         engines, chosen = seen.placed.get(host, []), seen.chosen.get(host)
         is_gateway = host in seen.vips
+        gateway = gateway_plan.gateway(parsed.gateway, parsed, seen.addresses[host], listed) if is_gateway else None
         slices[host] = Slice(
             host=host,
             address=seen.addresses[host],
             groups=["fleet_engine"] * bool(engines) + ["fleet_gateway"] * is_gateway,
-            tuning=tuning(bool(engines), is_gateway),
+            tuning=tuning(engines, chosen.set.backend if chosen else None, gateway, facts[host]),
             runtimes=[_runtime(host, chosen, builders, parsed.shared_runtimes)] if chosen else [],
             models=_models(engines, parsed, chosen),
             engines=_engines(engines, seen, chosen, facts[host], inventory),
-            gateway=gateway_plan.gateway(parsed.gateway, parsed, seen.addresses[host], listed) if is_gateway else None,
+            gateway=gateway,
             vip=seen.vips[host] if is_gateway else None,
         )
     return Plan.of(slices, tuple(in_order(problems)))

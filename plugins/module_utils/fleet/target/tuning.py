@@ -1,179 +1,244 @@
-"""Kernel settings of a host: one file for the next boot, the running kernel now, and the way back.
+"""Settings of a host: now, for the next boot, and the way back.
 
-Read, compare, apply what differs, and read again: what counts is what the kernel says, not what was written.
+Read, compare, apply what differs, and read again: what counts is what the kernel says, not what was written. Each
+value from before the first change is on record until it was given back.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from .files import make_folders, read_json, read_text, write_json, write_text
 from .trouble import Trouble
+from .tuning_settings import (
+    PORTS,
+    SHM,
+    THP,
+    TWINS,
+    Places,
+    governors,
+    huge_pages,
+    normal,
+    policies,
+    ports_of,
+    ports_text,
+    read,
+    same,
+    setting_file,
+    sysctl_name,
+    why_other,
+    why_refused,
+    writable,
+    write,
+)
 
 HEAD = "# Written by vllm-fleet (role host_tuning), and rewritten by its next run.\n"
-THP = "/sys/kernel/mm/transparent_hugepage"
 # In the order in which systemd-sysctl lets one directory win over another for files of the same name.
 SYSCTL_DIRS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
-
-
-@dataclass(frozen=True)
-class Places:
-    """Files of a host; below another root in tests."""
-
-    root: str = "/"
-    sysctl_file: str = "/etc/sysctl.d/60-vllm-fleet.conf"
-    tmpfiles_file: str = "/etc/tmpfiles.d/60-vllm-fleet.conf"
-    state_file: str = "/var/lib/vllm-fleet/state/host_tuning.json"
-
-    def path(self, name: str) -> str:
-        return os.path.join(self.root, name.lstrip("/"))
-
-    def setting(self, key: str) -> str:
-        return self.path(setting_file(key))
+#: What the plan and the inventory call groups of settings, in ``optional``, ``leave`` and ``reasons``.
+GROUPS = ("thp", "governor", "reserved_ports", "limits", "engine_shm", "shm", "huge_pages")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a host should have. ``thp`` is {enabled: ..., defrag: ...}; optional keys may be unknown to the kernel."""
+    """What a host should have. Settings in ``optional`` are left out where the kernel lacks them or forbids them.
+
+    ``thp`` is {enabled: ..., defrag: ...}, ``limits`` are directives of ``limits_unit``, ``engine_shm_bytes`` is the
+    size of that unit's own /dev/shm. ``reasons`` go into the files, by key or group.
+    """
 
     sysctl: dict[str, str] = field(default_factory=dict)
     thp: dict[str, str] = field(default_factory=dict)
     optional: frozenset[str] = frozenset()
+    governor: str = ""
+    reserved_ports: str = ""
+    shm_bytes: int = 0
+    huge_pages: list[dict[str, Any]] = field(default_factory=list)
+    huge_pages_max_share: float = 0.5
+    limits: dict[str, str] = field(default_factory=dict)
+    limits_unit: str = "vllm-engine@.service"
+    engine_shm_bytes: int = 0
+    reasons: dict[str, str] = field(default_factory=dict)
 
 
-def setting_file(key: str) -> str:
-    """The file of a sysctl below /. As sysctl(8) has it: the first separator of a name decides what separates."""
-    first = re.search(r"[./]", key)
-    if first is not None and first.group() == ".":
-        key = key.translate(str.maketrans("./", "/."))
-    return f"/proc/sys/{key}"
+def merged(plan: dict[str, Any], demanded: dict[str, Any], optional: list[str], leave: list[str]) -> Wanted:
+    """What the plan asks, without what this host leaves alone, below what the inventory demands.
 
-
-def normal(value: Any) -> str:
-    """One spelling for values that are the same: the kernel answers with tabs between several numbers."""
-    return " ".join(str(value).split())
-
-
-def same(one: str | None, other: str | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    one, other = normal(one), normal(other)
-    if one == other:
-        return True
-    words = (one.split(), other.split())
-    if len(words[0]) != len(words[1]):
-        return False
-    try:
-        return [int(word, 0) for word in words[0]] == [int(word, 0) for word in words[1]]
-    except ValueError:
-        return False
-
-
-def chosen(text: str) -> str:
-    """The mode in ``always [madvise] never``."""
-    found = re.search(r"\[([^\]]+)\]", text)
-    return found.group(1) if found else normal(text)
-
-
-def read_sysctl(key: str, places: Places) -> str | None:
-    try:
-        text = read_text(places.setting(key))
-    except OSError as error:
-        raise Trouble(f"{key} cannot be read: {error.strerror}", "leave it out, or run as root") from error
-    return None if text is None else normal(text)
-
-
-def read_thp(name: str, places: Places) -> str | None:
-    text = read_text(places.path(f"{THP}/{name}"))
-    return None if text is None else chosen(text)
-
-
-def present(wanted: Wanted, places: Places) -> Wanted:
-    """The settings that this kernel has; refuses missing ones that are not optional, all at once."""
-    missing = [key for key in sorted(wanted.sysctl) if read_sysctl(key, places) is None]
-    needed = [key for key in missing if key not in wanted.optional]
-    missing_thp = [name for name in sorted(wanted.thp) if read_thp(name, places) is None]
-    needed += [f"{THP}/{name}" for name in missing_thp if "thp" not in wanted.optional]
-    if needed:
-        raise Trouble(
-            f"this kernel has no {', '.join(needed)}",
-            "check the spelling; load the module that brings it before this role; or, where hosts may do without, list "
-            "it in host_tuning_optional",
-        )
+    A demand must be met; what only the plan asks may be missing.
+    """
+    left = set(leave)
+    allowed = set(optional)
+    both: dict[str, Any] = {}
+    for key in ("sysctl", "thp", "limits"):
+        asked = dict(plan.get(key) or {})
+        own = {name: str(value) for name, value in (demanded.get(key) or {}).items() if value is not None}
+        if key == "sysctl":
+            asked = {sysctl_name(n): v for n, v in asked.items() if not left & {n, sysctl_name(n)}}
+            own = {sysctl_name(n): v for n, v in own.items()}
+            allowed |= asked.keys() - own.keys()
+        elif key in left:
+            asked = {}
+        if key == "thp" and not own:
+            allowed.add(key)
+        both[key] = {**asked, **own}
+    for key, nothing in (("governor", ""), ("engine_shm_bytes", 0)):
+        group = key.replace("_bytes", "")
+        both[key] = demanded.get(key) or (plan.get(key) if group not in left else None) or nothing
+        if not demanded.get(key):
+            allowed.add(group)
+    ports = set() if "reserved_ports" in left else ports_of(plan.get("reserved_ports"))
+    own_ports = ports_of(demanded.get("reserved_ports")) | ports_of(both["sysctl"].pop(PORTS, ""))
+    if not own_ports:
+        allowed.add("reserved_ports")
     return Wanted(
-        {key: normal(value) for key, value in wanted.sysctl.items() if key not in missing},
-        {name: value for name, value in wanted.thp.items() if name not in missing_thp},
-        wanted.optional,
+        **both,
+        optional=frozenset(sysctl_name(n) if n not in GROUPS else n for n in allowed),
+        reserved_ports=ports_text(ports | own_ports),
+        shm_bytes=int(demanded.get("shm_bytes") or 0),
+        huge_pages=list(demanded.get("huge_pages") or []),
+        huge_pages_max_share=float(demanded.get("huge_pages_max_share", 0.5)),
+        limits_unit=demanded.get("limits_unit") or Wanted.limits_unit,
+        reasons={sysctl_name(n) if n not in GROUPS else n: str(r) for n, r in (plan.get("reasons") or {}).items()},
     )
 
 
-def sysctl_text(wanted: Wanted) -> str | None:
-    lines = [f"{key} = {value}\n" for key, value in sorted(wanted.sysctl.items())]
-    return HEAD + "".join(lines) if lines else None
+def _listed(wanted: Wanted, places: Places) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """Single settings with their values, the group or key that each comes from, and groups that the host lacks."""
+    settings = {name: normal(value) for name, value in wanted.sysctl.items()}
+    groups = {name: name for name in settings}
+    lacking = []
+
+    def add(group: str, values: dict[str, str]) -> None:
+        settings.update(values)
+        groups.update(dict.fromkeys(values, group))
+
+    add("thp", {f"{THP}/{name}": mode for name, mode in wanted.thp.items()})
+    if wanted.governor:
+        names = policies(places)
+        add("governor", dict.fromkeys(names, wanted.governor))
+        if not names:
+            lacking.append("governor")
+    if wanted.shm_bytes:
+        page = os.sysconf("SC_PAGESIZE")
+        add("shm", {SHM: str(-(-wanted.shm_bytes // page) * page)})
+    pools = huge_pages(wanted.huge_pages, wanted.huge_pages_max_share, places)
+    other = [name for name in ("vm.nr_hugepages", "vm.nr_hugepages_mempolicy") if name in settings]
+    if pools and other:
+        raise Trouble(f"{other[0]} and host_tuning_huge_pages set the same pages", f"leave {other[0]} out")
+    add("huge_pages", pools)
+    return settings, groups, lacking
 
 
-def tmpfiles_text(wanted: Wanted) -> str | None:
-    lines = [f"w {THP}/{name} - - - - {value}\n" for name, value in sorted(wanted.thp.items())]
-    return HEAD + "".join(lines) if lines else None
+def _possible(
+    settings: dict[str, str], groups: dict[str, str], lacking: list[str], optional: frozenset[str], places: Places
+) -> dict[str, str]:
+    """Why settings cannot be had here, by name; refuses those that are not optional, all at once."""
+    left = dict.fromkeys(lacking, "this kernel has no cpufreq: firmware or the machine below decides")
+    missing, forbidden = [], []
+    for name, value in sorted(settings.items()):
+        group, found = groups[name], read(name, places)
+        if found is None:
+            left[name] = "this kernel has none"
+            missing += [name] if group not in optional else []
+        elif same(name, found, value):
+            continue
+        elif group == "governor" and value not in (governors(name, places) or value).split():
+            left[name] = f"its governors are {governors(name, places)}"
+            forbidden += [f"{name}: wanted {value}, found {found}: {left[name]}"] if group not in optional else []
+        elif name != SHM and not writable(name, places):
+            left[name] = f"read-only here, as in a container; it is {found}, not {value}"
+            if group not in optional:
+                forbidden.append(
+                    f"{name}: wanted {value}, found {found}: it is read-only here, as in a container, or this run is "
+                    "not root"
+                )
+    missing += [group for group in lacking if group not in optional]
+    if missing:
+        raise Trouble(
+            f"this kernel has no {', '.join(missing)}",
+            "check the spelling; load the module that brings it before this role; or, where hosts may do without, list "
+            "it in host_tuning_optional",
+        )
+    if forbidden:
+        raise Trouble(
+            f"cannot be set here: {'; '.join(forbidden)}",
+            "set it on the machine that runs this host, correct it, or list it in host_tuning_optional",
+        )
+    return left
 
 
-def kernel_now(sysctl: list[str], thp: list[str], places: Places) -> dict[str, dict[str, str | None]]:
-    return {
-        "sysctl": {key: read_sysctl(key, places) for key in sorted(sysctl)},
-        "thp": {name: read_thp(name, places) for name in sorted(thp)},
-    }
+def _comment(wanted: Wanted, *names: str) -> str:
+    return "".join(f"# {name}: {wanted.reasons[name]}\n" for name in dict.fromkeys(names) if name in wanted.reasons)
 
 
-def picture(sysctl: dict[str, str | None], thp: dict[str, str | None], files: dict[str, str | None]) -> str:
+def limits_file(wanted: Wanted) -> str:
+    return f"/etc/systemd/system/{wanted.limits_unit}.d/40-vllm-fleet-limits.conf"
+
+
+def files_of(wanted: Wanted, settings: dict[str, str], groups: dict[str, str], places: Places) -> dict[str, str]:
+    """Everything that makes the settings last: by path."""
+    files = {}
+    sysctl = sorted(name for name in settings if not name.startswith("/"))
+    if sysctl:
+        lines = [_comment(wanted, groups[name]) + f"{name} = {settings[name]}\n" for name in sysctl]
+        files[places.sysctl_file] = HEAD + "".join(lines)
+    tree = sorted(name for name in settings if name.startswith("/sys/"))
+    if tree:
+        lines = [f"w {name} - - - - {settings[name]}\n" for name in tree]
+        files[places.tmpfiles_file] = HEAD + _comment(wanted, *(groups[name] for name in tree)) + "".join(lines)
+    if SHM in settings:
+        unit = os.path.basename(places.shm_unit)
+        files[places.shm_unit] = (
+            f"{HEAD}[Unit]\nDescription=Size of {SHM}\nDefaultDependencies=no\nAfter=systemd-remount-fs.service\n"
+            f"Before=sysinit.target shutdown.target\nConflicts=shutdown.target\n\n[Service]\nType=oneshot\n"
+            f"RemainAfterExit=yes\nExecStart=mount -o remount,size={settings[SHM]} {SHM}\n"
+        )
+        files[places.shm_wants] = f"{HEAD}[Unit]\nWants={unit}\n"
+    limits = [f"{name}={value}\n" for name, value in sorted(wanted.limits.items())]
+    if wanted.engine_shm_bytes:
+        # The empty line takes back the unit's own, which has no size: systemd then allows a tenth of the memory.
+        limits += ["TemporaryFileSystem=\n", f"TemporaryFileSystem={SHM}:mode=1777,size={wanted.engine_shm_bytes}\n"]
+    if limits:
+        files[limits_file(wanted)] = HEAD + _comment(wanted, "limits", "engine_shm") + "[Service]\n" + "".join(limits)
+    return files
+
+
+def picture(settings: dict[str, str | None], files: dict[str, str | None]) -> str:
     """What a diff compares: the kernel's values and the files."""
-    lines = [f"kernel {key} = {value}" for key, value in sorted(sysctl.items())]
-    lines += [f"kernel {THP}/{name} = {value}" for name, value in sorted(thp.items())]
+    lines = [f"kernel {name} = {value}" for name, value in sorted(settings.items())]
     for path, text in sorted(files.items()):
         lines += [f"{path}: {line}" for line in (text or "").splitlines() if not line.startswith("#")]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _write(path: str, value: str, name: str) -> None:
-    try:
-        # Kernel files are written in one call, and never replaced.
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(f"{value}\n")
-    except OSError as error:
-        raise Trouble(
-            f"the kernel does not take {value!r} for {name}: {error.strerror}",
-            "correct the value; in a container, set it on the machine that runs it",
-        ) from error
-
-
-def set_kernel(sysctl: dict[str, str], thp: dict[str, str], places: Places) -> None:
-    """Write what differs, then ask the kernel."""
-    for key, value in sorted(sysctl.items()):
-        if not same(read_sysctl(key, places), value):
-            _write(places.setting(key), value, key)
-    for name, value in sorted(thp.items()):
-        if read_thp(name, places) != value:
-            _write(places.path(f"{THP}/{name}"), value, f"{THP}/{name}")
-    wrong = [
-        f"{key} is {found}, not {sysctl[key]}"
-        for key, found in kernel_now(list(sysctl), [], places)["sysctl"].items()
-        if not same(found, sysctl[key])
-    ]
-    wrong += [
-        f"{THP}/{name} is {found}, not {thp[name]}"
-        for name, found in kernel_now([], list(thp), places)["thp"].items()
-        if found != thp[name]
-    ]
+def set_kernel(settings: dict[str, str], places: Places) -> None:
+    """Write what differs, then ask the kernel. Everything is tried, and all that failed is told at once."""
+    wrong = {}
+    for name, value in sorted(settings.items()):
+        found = read(name, places)
+        if same(name, found, value) or (value == "0" and settings.get(TWINS.get(name, ""), "0") != "0"):
+            continue
+        try:
+            write(name, value, places)
+        except OSError as error:
+            cause = why_refused(name, error, places)
+            wrong[name] = f"{name}: wanted {value}, found {found}; the kernel says {error.strerror}: {cause}"
+    for name, value in sorted(settings.items()):
+        found = read(name, places)
+        if name not in wrong and not same(name, found, value):
+            wrong[name] = f"{name}: wanted {value}, found {found} after it was written: {why_other(name, value, found)}"
     if wrong:
         raise Trouble(
-            f"the kernel took values but has others: {'; '.join(wrong)}",
-            "look for what sets them back (tuned, another sysctl tool), or use a value that the kernel keeps",
+            f"the kernel did not take {len(wrong)} of {len(settings)} settings: {'; '.join(wrong.values())}",
+            "correct the values or the causes and run again; host_tuning_state: absent gives back what was before",
         )
 
 
-def overrides(wanted: Wanted, places: Places) -> list[str]:
+def overrides(sysctl: dict[str, str], places: Places) -> list[str]:
     """Other files that would win over ours at the next boot with another value."""
     ours = os.path.basename(places.sysctl_file)
     seen: dict[str, str] = {}
@@ -186,6 +251,7 @@ def overrides(wanted: Wanted, places: Places) -> list[str]:
             if name.endswith(".conf"):
                 seen.setdefault(name, f"{folder}/{name}")
     files = [seen[name] for name in sorted(seen) if name > ours] + ["/etc/sysctl.conf"]
+    by_file = {setting_file(name): name for name in sysctl}
     found = []
     for path in files:
         try:
@@ -194,23 +260,50 @@ def overrides(wanted: Wanted, places: Places) -> list[str]:
             continue
         for line in lines:
             match = re.match(r"\s*-?\s*([^#;=\s][^=\s]*)\s*=\s*(.*)", line)
-            if not match:
-                continue
-            for key, value in wanted.sysctl.items():
-                if setting_file(key) == setting_file(match.group(1)) and not same(match.group(2), value):
-                    found.append(
-                        f"{path} sets {key} to {normal(match.group(2))}, and is read after {places.sysctl_file}"
-                    )
+            key = by_file.get(setting_file(match.group(1))) if match else None
+            if match and key and not _holds(key, match.group(2), sysctl[key]):
+                found.append(f"{path} sets {key} to {normal(match.group(2))}, and is read after {places.sysctl_file}")
     return found
 
 
-def _recorded(places: Places) -> dict[str, dict[str, str]]:
-    record = read_json(places.path(places.state_file)) or {}
-    return {part: dict(record.get(part) or {}) for part in ("sysctl", "thp")}
+def _holds(name: str, value: str, wanted: str) -> bool:
+    try:
+        return same(name, value, wanted)
+    except Trouble:  # somebody else's list of ports need not be one
+        return False
 
 
-def _files_now(places: Places) -> dict[str, str | None]:
-    return {name: read_text(places.path(name)) for name in (places.sysctl_file, places.tmpfiles_file)}
+@dataclass(frozen=True)
+class Record:
+    """What was before the first change: values by setting, texts of files (None: there was none), and our ports."""
+
+    settings: dict[str, str]
+    files: dict[str, str | None]
+    ports_added: str = ""
+
+    @classmethod
+    def read(cls, places: Places) -> Record:
+        data = read_json(places.path(places.state_file)) or {}
+        # Records of older releases have one part for each kind of setting.
+        settings = dict(data.get("sysctl") or {})
+        settings.update({f"{THP}/{name}": value for name, value in (data.get("thp") or {}).items()})
+        settings.update(data.get("settings") or {})
+        return cls(settings, dict(data.get("files") or {}), str(data.get("ports_added") or ""))
+
+    def write(self, places: Places) -> None:
+        path = places.path(places.state_file)
+        if self.settings or self.files:
+            make_folders(os.path.dirname(path))
+            data = {"settings": self.settings, "files": self.files, "ports_added": self.ports_added}
+            write_json(path, data)
+        elif os.path.lexists(path):
+            os.unlink(path)
+
+
+def _text_before(path: str, places: Places) -> str | None:
+    """A file's text, unless an older release of this role wrote it: then there was none before."""
+    text = read_text(places.path(path))
+    return None if text is not None and text.startswith(HEAD) else text
 
 
 def _place(files: dict[str, str | None], places: Places) -> None:
@@ -219,59 +312,80 @@ def _place(files: dict[str, str | None], places: Places) -> None:
         if text is None:
             if os.path.lexists(path):
                 os.unlink(path)
+            # A directory of drop-ins that holds nothing any more.
+            if os.path.dirname(name).endswith((".service.d", ".target.d")):
+                with suppress(OSError):
+                    os.rmdir(os.path.dirname(path))
         elif read_text(path) != text:
             make_folders(os.path.dirname(path))
             write_text(path, text, 0o644)
 
 
+def _ports(wanted: Wanted, before: Record, places: Places) -> tuple[dict[str, str], str, str]:
+    """Ports are shared with whoever else reserves some: theirs and ours together, theirs alone, and what we add."""
+    now = read(PORTS, places)
+    theirs = ports_of(now) - ports_of(before.ports_added)
+    ours = ports_of(wanted.reserved_ports)
+    recorded = before.settings.get(PORTS)
+    alone = recorded if recorded is not None and ports_of(recorded) == theirs else ports_text(theirs)
+    return ({PORTS: ports_text(theirs | ours)} if ours else {}), alone, ports_text(ours - theirs)
+
+
 def converge(wanted: Wanted, places: Places, check: bool) -> dict[str, Any]:
     """Bring a host to what is wanted; an empty ``wanted`` gives everything back as it was before the first run."""
-    here = present(wanted, places)
-    before = _recorded(places)
+    before = Record.read(places)
+    settings, groups, lacking = _listed(wanted, places)
+    ports, ports_alone, ports_added = _ports(wanted, before, places)
+    settings.update(ports)
+    groups.update(dict.fromkeys(ports, "reserved_ports"))
+    left = _possible(settings, groups, lacking, wanted.optional, places)
+    here = {name: value for name, value in settings.items() if name not in left}
     # Settings that an earlier run changed, and that nobody wants any more, go back to what they were. One that the
     # kernel lost since (a module that is no longer loaded) has nothing to go back to.
     back = {
-        "sysctl": {
-            k: v for k, v in before["sysctl"].items() if k not in here.sysctl and read_sysctl(k, places) is not None
-        },
-        "thp": {n: v for n, v in before["thp"].items() if n not in here.thp and read_thp(n, places) is not None},
+        name: ports_alone if name == PORTS else value
+        for name, value in before.settings.items()
+        if name not in here and name not in left and TWINS.get(name) not in here and read(name, places) is not None
     }
-    sysctl = {**here.sysctl, **back["sysctl"]}
-    thp = {**here.thp, **back["thp"]}
-    now = kernel_now(list(sysctl), list(thp), places)
-    files = {places.sysctl_file: sysctl_text(here), places.tmpfiles_file: tmpfiles_text(here)}
-    files_now = _files_now(places)
-    keep = {
-        "sysctl": {key: before["sysctl"].get(key, now["sysctl"][key]) for key in here.sysctl},
-        "thp": {name: before["thp"].get(name, now["thp"][name]) for name in here.thp},
-    }
-    wrong = [key for key, value in sysctl.items() if not same(now["sysctl"][key], value)]
-    wrong += [f"{THP}/{name}" for name, value in thp.items() if now["thp"][name] != value]
+    goal = {**here, **back}
+    now = {name: read(name, places) for name in goal}
+    texts = files_of(wanted, here, groups, places)
+    files: dict[str, str | None] = {**{name: text for name, text in before.files.items() if name not in texts}, **texts}
+    # Files of older releases, which did not record them.
+    for name in (places.sysctl_file, places.tmpfiles_file, limits_file(wanted)):
+        if name not in files and _text_before(name, places) is None:
+            files[name] = None
+    files_now = {name: read_text(places.path(name)) for name in files}
+    # What goes back with a setting, because writing that one makes it 0.
+    along = [twin for n in here if (twin := TWINS.get(n)) and twin not in here and read(twin, places) is not None]
+    keep = Record(
+        {n: before.settings[n] if n in before.settings else str(read(n, places)) for n in [*here, *along]}
+        | {n: v for n, v in before.settings.items() if n in left and read(n, places) is not None},
+        {n: before.files[n] if n in before.files else _text_before(n, places) for n in texts},
+        ports_added if PORTS in here else "",
+    )
+    wrong = [name for name, value in goal.items() if not same(name, now[name], value)]
     stale = [name for name, text in files.items() if files_now[name] != text]
     changed = bool(wrong or stale or keep != before)
     result: dict[str, Any] = {
         "changed": changed,
         "kernel_changed": sorted(wrong),
         "files_changed": sorted(stale),
-        "warnings": overrides(here, places),
-        "diff": {
-            "before": picture(now["sysctl"], now["thp"], files_now),
-            "after": picture(dict(sysctl), dict(thp), files),
-        },
+        "left_alone": left,
+        "warnings": overrides({n: v for n, v in here.items() if not n.startswith("/")}, places),
+        "diff": {"before": picture(now, files_now), "after": picture(dict(goal), files)},
     }
     if check or not changed:
         return result
-    state = places.path(places.state_file)
     # The record first: what it holds is gone once the kernel has other values. Until the end it also keeps what goes
     # back.
-    if any(keep.values()) or any(before.values()):
-        make_folders(os.path.dirname(state))
-        write_json(state, {part: {**before[part], **keep[part]} for part in keep})
-    _place({name: text for name, text in files.items() if text is not None}, places)
-    set_kernel(sysctl, thp, places)
-    _place({name: text for name, text in files.items() if text is None}, places)
-    if any(keep.values()):
-        write_json(state, keep)
-    elif os.path.lexists(state):
-        os.unlink(state)
+    Record(
+        {**before.settings, **keep.settings},
+        {**before.files, **keep.files},
+        ports_text(ports_of(before.ports_added) | ports_of(ports_added)),
+    ).write(places)
+    _place({name: text for name, text in files.items() if name in texts}, places)
+    set_kernel(goal, places)
+    _place({name: text for name, text in files.items() if name not in texts}, places)
+    keep.write(places)
     return result
