@@ -197,3 +197,17 @@ class Case:
         made = self.plan()
         assert isinstance(made, Plan), [f"{p.code} {p.path}" for p in made]
         return made
+
+
+def on_ascend(c: Case) -> None:
+    """Let the engines run on Atlas 800I A2 hosts."""
+    c.on_gpus()
+    c.background.add("SET-064")
+    for host in c.groups["cpu_hosts"]:
+        c.facts[host] |= {
+            "os": {"id": "openEuler", "version_id": "24.03", "codename": "LTS-SP1"},
+            "arch": "aarch64",
+            "glibc": "2.38",
+            "cards": [{"vendor": "huawei", "chip": "910B3", "index": n, "memory_bytes": 64 << 30} for n in range(8)],
+            "card_tools": {"huawei": {"hdk": "25.5.0"}},
+        }

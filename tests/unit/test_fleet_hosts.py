@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fleet.planner import validate
 from fleet.problems import in_order, problem
 from fleet.state import write_facts
 from fleet.version_plan import Lock, choose, load_locks, to_solver
-from fleet_samples import LOCKS, MATRIX, Case, facts_data, gpu_data
+from fleet_samples import LOCKS, MATRIX, Case, facts_data, gpu_data, on_ascend
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -281,3 +282,13 @@ def test_the_recorded_speed_is_planned_with_and_kept(tmp_path: Path) -> None:
         assert facts["a"].disk_read_bytes_per_second == 500_000_000
     # Of the host that was not asked before, what was measured.
     assert facts["b"].disk_read_bytes_per_second == 700_000_000
+
+
+def test_engines_of_two_services_on_one_ascend_host_have_ports_of_their_own() -> None:
+    c = Case()
+    on_ascend(c)
+    c.deployment["tensor_parallel"] = 2
+    c.variables["fleet_services"]["second"] = deepcopy(c.service) | {"port": 8100, "served_model_name": "second"}
+    engines = c.good().slices["engine-1"].engines
+    assert [e.environment["HCCL_IF_BASE_PORT"] for e in engines] == ["61000", "61064"]
+    assert [e.cards for e in engines] == [[0, 1], [2, 3]]

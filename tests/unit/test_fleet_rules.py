@@ -10,7 +10,7 @@ import capacity_cases
 import pytest
 from fleet.inventory import ModelSeen, SecretState
 from fleet.problems import RULES, as_json, problem, render
-from fleet_samples import SEEN, SOURCE, TINY, Case, card_data, facts_data
+from fleet_samples import SEEN, SOURCE, TINY, Case, card_data, facts_data, on_ascend
 from versions import set_cases as versions_cases
 
 CASES: dict[str, Callable[[Case], object]] = {}
@@ -44,19 +44,6 @@ def on_v100(c: Case) -> None:
     c.background.add("SET-120")
     for host in c.groups["cpu_hosts"]:
         c.facts[host].update(cards=[card_data(chip="Tesla V100-SXM2-32GB")])
-
-
-def on_ascend(c: Case) -> None:
-    c.on_gpus()
-    c.background.add("SET-064")
-    for host in c.groups["cpu_hosts"]:
-        c.facts[host] |= {
-            "os": {"id": "openEuler", "version_id": "24.03", "codename": "LTS-SP1"},
-            "arch": "aarch64",
-            "glibc": "2.38",
-            "cards": [{"vendor": "huawei", "chip": "910B3", "index": n, "memory_bytes": 64 << 30} for n in range(8)],
-            "card_tools": {"huawei": {"hdk": "25.5.0"}},
-        }
 
 
 def storage(c: Case, *mounts: dict[str, object]) -> None:

@@ -261,7 +261,7 @@ def environment(
     elif pinned.cards:
         own[VISIBLE_CARDS[backend]] = ",".join(map(str, pinned.cards))
     if backend == "ascend" and engine.deployment.cards_per_engine > 1:
-        own["HCCL_IF_BASE_PORT"] = str(HCCL_FIRST_PORT + HCCL_PORTS * engine.index)
+        own["HCCL_IF_BASE_PORT"] = str(HCCL_FIRST_PORT + HCCL_PORTS * engine.slot)
     interface = facts.interface_with(address)
     if len(engine.replica) > 1 and interface:
         own |= dict.fromkeys(COLLECTIVE_INTERFACE[backend], interface)

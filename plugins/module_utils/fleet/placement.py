@@ -14,7 +14,8 @@ from .facts import HostFacts
 class Placed:
     """One engine on one host, or its part there. ``deployment_index`` is its place in the inventory, for messages.
 
-    ``replica`` are the hosts of the engine in order of rank; the first one answers requests.
+    ``replica`` are the hosts of the engine in order of rank; the first answers requests. ``index`` counts engines of
+    its service on the host, ``slot`` all engines there.
     """
 
     host: str
@@ -24,6 +25,7 @@ class Placed:
     deployment_index: int
     index: int
     replica: tuple[str, ...]
+    slot: int
 
     @property
     def name(self) -> str:
@@ -94,8 +96,9 @@ def place(parsed: Parsed, groups: Mapping[str, tuple[str, ...]]) -> dict[str, li
                     for host in replica:
                         index = next_index.get(host, 0)
                         next_index[host] = index + 1
-                        placed.setdefault(host, []).append(
-                            Placed(host, service_name, service, deployment, position, index, replica)
+                        there = placed.setdefault(host, [])
+                        there.append(
+                            Placed(host, service_name, service, deployment, position, index, replica, len(there))
                         )
     return placed
 

@@ -103,7 +103,7 @@ def _ports(engines: Iterable[Placed], backend: str | None, gateway: Gateway | No
     for engine in engines:
         ports.add(engine.port)
         if backend == "ascend" and engine.deployment.cards_per_engine > 1:
-            first = HCCL_FIRST_PORT + HCCL_PORTS * engine.index
+            first = HCCL_FIRST_PORT + HCCL_PORTS * engine.slot
             ports.update(range(first, min(first + HCCL_PORTS, 65536)))
         if len(engine.replica) > 1:
             _, port = option(engine.deployment.engine, "master-port")
