@@ -12,11 +12,17 @@ from ansible.plugins.action import ActionBase
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
 
-from fleet.action import facts_in_run, failed, read, root_of  # the core is no Ansible package on the controller
+from fleet.action import (
+    facts_in_run,
+    failed,
+    read,
+    root_of,
+    state_problem,
+)  # the core is no Ansible package on the controller
 from fleet.facts import HostFacts
 from fleet.planner import age_text, plan
 from fleet.problems import blocking, errors
-from fleet.state import age_of, plan_root, read_facts, read_json, utc_now, write_facts, write_plan
+from fleet.state import age_of, plan_root, read_facts, read_plan, utc_now, write_facts, write_plan
 from fleet.version_plan import load_locks
 from fleet.version_sets.matrix import load_matrix
 
@@ -35,9 +41,13 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         variables = task_vars or {}
         inventory = read(variables)
-        root = root_of(variables, inventory.variables.get("fleet_state_dir"))
         check = bool(self._task.check_mode)
-        facts, ages = self._facts(variables, inventory.hosts, root, check)
+        override = inventory.variables.get("fleet_state_dir")
+        try:
+            root = root_of(variables, override)
+            facts, ages = self._facts(variables, inventory.hosts, root, check)
+        except OSError as error:
+            return failed([state_problem(override, error)])
         if ages:
             oldest = max(ages, key=lambda host: (ages[host], host))
             self._display.display(
@@ -50,8 +60,11 @@ class ActionModule(ActionBase):
         found = list(made.warnings)
         if boolean(self._task.args.get("converge", False)) and errors(blocking(found)):
             return failed(blocking(found))
-        before = read_json(root / "plan.json") or {}
-        write_plan(plan_root(root, check), made)
+        before = read_plan(root / "plan.json") or {}
+        try:
+            write_plan(plan_root(root, check), made)
+        except OSError as error:
+            return failed([*found, state_problem(root, error)])
         after = made.as_dict()
         result = failed(found) | {
             "changed": before.get("plan_hash") != made.plan_hash,
