@@ -65,7 +65,9 @@ def shorten(value: object, path: str = "") -> str:
         return ""
     if SECRET_NAME.search(path.split("[")[0]) or SECRET_NAME.search(path):
         return "(not shown)"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    # Quotes show blanks at an end, which are easily the whole fault.
+    plain = isinstance(value, str) and value == value.strip()
+    text = value if isinstance(value, str) and plain else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
     return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 1] + "…"
 

@@ -11,6 +11,18 @@ PHRASES: dict[str, tuple[str, str]] = {
     "method-variant_index": ("variant index", "变体索引"),
     "method-source": ("build from source", "源码构建"),
     "method-container": ("container image", "容器镜像"),
+    # What a value must be.
+    "value-finite": ("a finite number", "是有限的数字"),
+    "value-address": ("an address, with brackets only around IPv6", "是可解析的地址，方括号只用于 IPv6"),
+    "value-version": (
+        "a version such as 0.32.0, or a range such as >=0.30,<0.33",
+        "是版本号（如 0.32.0）或范围（如 >=0.30,<0.33）",
+    ),
+    # Addresses that are no host's.
+    "address-loopback": ("it means the host itself", "它表示主机自身"),
+    "address-unspecified": ("it means any address", "它表示任意地址"),
+    "address-many": ("it means many hosts at once", "它是组播或广播地址"),
+    "address-link": ("a link-local address holds on one link only", "链路本地地址仅在一条链路上有效"),
     # Moves to a nearest legal set.
     "move-version": ("move {what} from {was} to {to}, {steps}", "将 {what} 从 {was} 改为 {to}（相差 {steps_zh}）"),
     "move-part": ("move {what} from {was} to {to}", "将 {what} 从 {was} 改为 {to}"),
