@@ -224,6 +224,34 @@ def test_no_endless_number_reaches_a_plan(option: str, value: Any) -> None:
     assert found.path.startswith("fleet_services.chat.deployments[0].engine")
 
 
+@pytest.mark.parametrize("share", [0, -1, 1.001, 5, 90, "90", "0", "1.5"], ids=repr)
+@pytest.mark.parametrize("cards", [False, True], ids=["cpu", "cards"])
+def test_a_share_of_memory_that_is_none(share: Any, cards: bool) -> None:
+    c = Case()
+    if cards:
+        c.on_gpus()
+    c.deployment["engine"]["gpu_memory_utilization"] = share
+    (found,) = [p for p in c.problems() if p.code not in c.background]
+    assert (found.code, found.value) == ("SVC-016", str(share))
+    assert "0.9" in found.remedy
+
+
+@pytest.mark.parametrize("share", [1, 0.5, "0.9", 1e-3], ids=repr)
+def test_a_share_of_memory(share: Any) -> None:
+    c = Case()
+    c.deployment["engine"]["gpu_memory_utilization"] = share
+    c.good()
+
+
+@pytest.mark.parametrize("text", ["{bad", "[1", '{"a": }'])
+@pytest.mark.parametrize("option", ["hf_overrides", "additional-config", "model-loader-extra-config"])
+def test_a_text_that_begins_like_json_and_is_none(option: str, text: str) -> None:
+    c = Case()
+    c.deployment["engine"][option] = text
+    (found,) = c.problems()
+    assert (found.code, found.path.rpartition("engine.")[2]) == ("SVC-016", option)
+
+
 def test_a_secret_in_a_list_of_an_option_is_found() -> None:
     c = Case()
     c.deployment["engine"]["additional_config"] = {"stores": [{"url": "x", "password": "hunter2hunter2"}]}

@@ -743,4 +743,5 @@ def _check_vars_file(item: VarsFile, checked: Checked, decrypt: Decrypt | None) 
             pair = Node("mapping", key.line, key.column, items=[key, value])
             checked.hosts.host_vars.setdefault(item.name, []).append((item.shown, pair))
     if not good:
-        checked.unread[real] = {*names, *_TOP_NAME.findall(data.decode(errors="replace"))}
+        # Where no name can be made out, any may stand there.
+        checked.unread[real] = {*names, *_TOP_NAME.findall(data.decode(errors="replace"))} or None

@@ -64,6 +64,7 @@ PHRASES: dict[str, tuple[str, str]] = {
     "takes-choice": ("{option} takes {choices}", "{option} 只接受 {choices}"),
     "takes-other": ("{option} has no such value", "{option} 没有该值"),
     "at-least-one": ("{option} must be at least 1", "{option} 至少为 1"),
+    "share": ("{option} is a part of the whole: above 0, and 1 at most", "{option} 是占比：大于 0 且不超过 1"),
     "no-name": ("this is no name of an option", "这不是选项名称"),
     "gone": ("no {option}; instead: {use}", "没有 {option}；{use_zh}"),
     "last-seen": ("it was last seen in {version}", "最后出现于 {version}"),
@@ -84,6 +85,7 @@ PHRASES: dict[str, tuple[str, str]] = {
     "remove": ("remove it", "请删除"),
     "remove-for": ("remove it; {why}", "请删除；{why_zh}"),
     "write-positive": ("write a positive number", "请填写正数"),
+    "write-share": ("write it like 0.9, which is 90 percent", "请按 0.9（即 90%）的形式填写"),
     # Memory and shape of models.
     "cap-card": ("each card", "每张卡"),
     "cap-host": ("the host's memory", "主机内存"),
