@@ -124,6 +124,7 @@ CASES |= {
     "HOST-015": lambda c: c.on_gpus()["card_tools"]["nvidia"].update(library_version="580.126.09"),
     "HOST-016": lambda c: c.on_gpus()["card_tools"]["nvidia"].update(fabric_manager=None),
     "HOST-017": lambda c: c.facts["engine-1"].update(findings=["npu-smi: did not answer within 10 s"]),
+    "HOST-018": lambda c: c.facts["engine-1"].update(arch=""),
     "NET-001": lambda c: c.facts["engine-1"]["interfaces"][1].update(mtu=9000),
     "NET-002": lambda c: (over_hosts(c, 2), c.facts["engine-1"]["interfaces"][1].update(speed_mbps=25000)),
     "MOD-009": lambda c: (c.artifact.update(config="files/c.json"), c.configs.update({"files/c.json": "is not JSON"})),

@@ -190,6 +190,44 @@ def test_one_fault_is_one_problem(spoil: Any, code: str, path: str) -> None:
     assert (found.code, found.path) == (code, path)
 
 
+@pytest.mark.parametrize("models", [None, {}, [], "x"], ids=str)
+def test_services_are_not_blamed_where_there_is_no_model(models: Any) -> None:
+    c = Case()
+    c.variables["fleet_models"] = models
+    (found,) = c.problems()
+    assert found.path == "fleet_models"
+
+
+def test_a_virtual_address_outside_the_network_is_one_problem() -> None:
+    c = Case()
+    c.gateway["vips"] = ["10.78.0.1/24"]
+    assert [p.code for p in c.problems()] == ["GW-005"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{}, {"cpus": 8}, {"os": {"id": "ubuntu", "version": "22.04"}}, {"backend": "cpu"}, {"memory_gib": 64}],
+    ids=str,
+)
+def test_what_is_left_out_of_fleet_host_is_no_fault(said: dict[str, Any]) -> None:
+    """Every key is optional, and discovery tells the rest."""
+    c = Case(by_host={host: {"fleet_host": said} for host in ("engine-1", "gateway-1")})
+    assert not validate(c.inventory(), MATRIX, LOCKS)
+
+
+def test_a_claimed_architecture_alone_says_nothing_of_the_system() -> None:
+    c = Case(by_host={host: {"fleet_host": {"arch": "x86_64"}} for host in ("engine-1", "gateway-1")})
+    assert "SET-002" not in {p.code for p in validate(c.inventory(), MATRIX, LOCKS)}
+
+
+def test_two_cards_of_one_index_are_one_card() -> None:
+    c = Case()
+    c.on_gpus().update(cards=[card_data(0), card_data(0)])
+    c.deployment["tensor_parallel"] = 2
+    (found,) = [p for p in c.problems() if p.severity == "error"]
+    assert found.code == "SVC-023"
+
+
 def test_a_whole_number_of_seconds_is_no_fault() -> None:
     c = Case()
     c.gateway.update(advert_interval_seconds=1)

@@ -101,12 +101,18 @@ def _examine(
         if host in gateways and parsed.gateway is not None:
             problems += host_rules.check_gateway_ports(host, parsed, known)
         if not engines:
-            problems += check_system(host, known, matrix)
+            problems += check_system(host, known, matrix) if known.os_id or not known.claimed else []
             continue
         problems += host_rules.check_engines(host, engines, known, parsed)
-        chosen, found = choose(host, known, said.versions, said.host.backend if said.host else None, matrix, locks)
-        problems += [p for p in found if p.code not in BFLOAT16_ON_CPU or not _dtypes_said(engines)]
-        backend = chosen.set.backend if chosen else likely_backend(known)
+        wanted = said.host.backend if said.host else None
+        if known.arch:
+            chosen, found = choose(host, known, said.versions, wanted, matrix, locks)
+        else:
+            # What nobody said of a host that nobody asked is no fault: discovery will tell.
+            chosen, found = None, [] if known.claimed else [problem("HOST-018", path_of(("hosts", host)))]
+        found = [p for p in found if p.code not in BFLOAT16_ON_CPU or not _dtypes_said(engines)]
+        problems += [p for p in found if p.code != "SET-002" or known.os_id or not known.claimed]
+        backend = chosen.set.backend if chosen else wanted or likely_backend(known)
         if backend != "cpu":
             problems += host_rules.check_cards(host, engines, known, backend)
         if chosen is None:

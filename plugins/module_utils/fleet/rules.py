@@ -301,7 +301,8 @@ def _check_model_of(
     """Whether model and version are declared. ``own``: which of the two stands at this place."""
     model = parsed.models.get(model_name)
     if model is None:
-        if model_name in (UNKNOWN, *parsed.declared_models) or not own[0]:
+        # Without any model that is the fault, and it has been reported.
+        if model_name in (UNKNOWN, *parsed.declared_models) or not own[0] or not parsed.declared_models:
             return []
         return [problem("SVC-003", path_of((*where, "model")), model_name, **hints(model_name, parsed.declared_models))]
     if version not in (UNKNOWN, *model.versions):
@@ -362,6 +363,7 @@ def _check_gateway(gateway: Gateway, inventory: Inventory) -> list[Problem]:
             address = address_of(inventory, host)
             if address is not None and ipaddress.ip_address(address) not in vip.network:
                 found.append(problem("GW-005", path, text, host=host, address=address))
+                break
     return found
 
 
