@@ -228,6 +228,27 @@ def test_two_cards_of_one_index_are_one_card() -> None:
     assert found.code == "SVC-023"
 
 
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        (lambda c: c.deployment.update(cpus_per_engine=100), "SVC-017"),
+        (lambda c: c.deployment.update(memory_max_bytes=1 << 50), "SVC-018"),
+        (lambda c: c.service.update(port=22), "HOST-006"),
+        (lambda c: (c.on_gpus(), c.deployment.update(tensor_parallel=16)), "SVC-023"),
+    ],
+    ids=["cpus", "memory", "port", "cards"],
+)
+def test_the_same_fault_of_many_hosts_does_not_fill_the_screen(spoil: Any, code: str) -> None:
+    c = Case()
+    for number in range(3, 23):
+        c.add_host(f"engine-{number}", f"10.77.0.{100 + number}", "cpu_hosts")
+    c.gateway["vips"] = ["10.77.0.200/24"]
+    spoil(c)
+    (found,) = [p for p in c.problems() if p.severity == "error"]
+    assert found.code == code
+    assert found.path.endswith("(and 21 more hosts)")
+
+
 def test_a_whole_number_of_seconds_is_no_fault() -> None:
     c = Case()
     c.gateway.update(advert_interval_seconds=1)

@@ -144,6 +144,25 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(merged, key=lambda p: (p.severity != "error", _natural(p.path), p.code, p.rule))
 
 
+def alike(found: Iterable[tuple[str, Problem]]) -> list[Problem]:
+    """Problems of hosts that stand at a place of a service: where many hosts have the same, the first stands for all.
+
+    They name their host in the rule or behind the place, so ``in_order`` cannot see that they are the same.
+    """
+    groups: dict[tuple[str, ...], list[Problem]] = {}
+    for host, p in found:
+        own = re.compile(rf"(?<![\w\-]){re.escape(host)}(?![\w\-])")
+        key = (p.code, p.severity, p.value, own.sub("", p.path), own.sub("", p.rule), own.sub("", p.remedy))
+        groups.setdefault(key, []).append(p)
+    merged: list[Problem] = []
+    for members in groups.values():
+        first = members[0]
+        many = len(members) >= ALIKE and not first.path.startswith("hosts")
+        more = f"{first.path} (and {len(members) - 1} more hosts)"
+        merged += [replace(first, path=more)] if many else members
+    return merged
+
+
 def _natural(text: str) -> list[tuple[int, str]]:
     """A sorting key by which line 9 comes before line 10."""
     parts = re.split(r"([0-9]+)", text)
