@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from fleet.facts import HostFacts
 from fleet.from_ansible import read_configs, read_inventory
+from fleet.inventory_files import check
 from fleet.plan import Plan
 from fleet.planner import validate
-from fleet.problems import Problem, shorten
+from fleet.problems import Problem, path_of, shorten
 from fleet.state import read_facts, read_plan, state_root, write_json
 from fleet_samples import LOCKS, MATRIX, SECRET, TINY, VARIABLES, Case, card_data, facts_data
 
@@ -329,6 +330,19 @@ def test_sizes_below_nothing_are_not_known(size: int) -> None:
     c.on_gpus().update(cards=[card_data(memory_bytes=size)])
     c.artifact["config"] = TINY
     c.problems()
+
+
+def test_a_name_of_any_length_leaves_a_path_readable(tmp_path: Path) -> None:
+    c = Case()
+    for name in ("x" * 12_000, "中" * 12_000, "x y" * 4_000):
+        c.deployment["engine"] = {name: 1}
+        assert all(len(p.path) < 300 for p in c.problems())
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "hosts.yml").write_text("all: {hosts: {a: {}}}\n")
+    (tmp_path / "group_vars/all.yml").write_text(f"fleet_services:\n  chat:\n    port: 1\n    {'x' * 500}: 1\n")
+    place = check([str(tmp_path)]).locate(path_of(("fleet_services", "chat", "x" * 500)))
+    assert place is not None
+    assert place.line == 4
 
 
 def test_blanks_at_an_end_are_shown() -> None:

@@ -19,6 +19,9 @@ from .rule_table import RULES, Severity
 #: Longest rendering of an offending value, in characters. Longer ones are cut: a message must stay readable.
 VALUE_LENGTH = 72
 
+#: Longest name in a path, and what stands for the rest of it: a name is whatever somebody pasted before a colon.
+NAME_LENGTH, CUT = 128, "…"
+
 #: Names whose values must never be shown, and may not appear in anything that reaches a plan.
 SECRET_NAME = re.compile(
     r"(?i)(?:^|[_.\-])(?:\w*key|token|passw(?:or)?d|passphrase|secrets?|(?<!allow[-_])credentials?)$"
@@ -52,6 +55,8 @@ def path_of(parts: Iterable[str | int]) -> str:
     for part in parts:
         if isinstance(part, int):
             text += f"[{part}]"
+        elif len(part) > NAME_LENGTH:
+            text += f"[{json.dumps(part[: NAME_LENGTH - 1] + CUT, ensure_ascii=False)}]"
         elif _SAFE.match(part):
             text += f".{part}" if text else part
         else:
