@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fleet.action import state_problem, write_report
 from fleet.facts import HostFacts
 from fleet.from_ansible import read_configs, read_inventory
 from fleet.inventory_files import check
@@ -388,6 +390,16 @@ def test_recorded_facts_of_another_format_are_none(tmp_path: Path, data: Any) ->
 def test_a_damaged_plan_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "plan.json").write_text(text)
     assert read_plan(tmp_path / "plan.json") is None
+
+
+def test_what_is_in_the_way_of_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    (found,) = write_report(tmp_path / "taken/report.json", {})
+    assert (found.code, found.path) == ("INV-021", "report")
+    assert re.search(r"(?i)exists: /|not a directory: /", found.rule)
+    found = state_problem(tmp_path, OSError(28, "No space left on device"))
+    assert (found.code, found.value) == ("INV-020", shorten(str(tmp_path)))
+    assert "No space left" in found.rule
 
 
 def test_facts_of_nothing_are_nothing() -> None:

@@ -38,7 +38,9 @@ def root_of(task_vars: Mapping[str, Any], override: Any = None) -> Path:
 
 def state_problem(directory: Any, error: OSError) -> Problem:
     """The state of the fleet cannot be read or written."""
-    return problem("INV-020", "fleet_state_dir", directory, directory=shorten(str(directory)), fault=fault_of(error))
+    return problem(
+        "INV-020", "fleet_state_dir", str(directory), directory=shorten(str(directory)), fault=fault_of(error)
+    )
 
 
 def write_report(path: Any, data: Any) -> list[Problem]:

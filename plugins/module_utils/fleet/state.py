@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .plan import Plan
+from .problems import shorten
 
 PROJECT = Path(__file__).resolve().parents[3]
 #: File stems that say nothing about which inventory it is: the folder's name does.
@@ -99,8 +100,10 @@ def read_plan(path: Path) -> dict[str, Any] | None:
 
 
 def fault_of(error: OSError | ValueError) -> str:
-    """Why a file cannot be read or written, in a word or two."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    """Why a file cannot be read or written, and which: what is in the way may be a part of the path."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.strerror}: {shorten(error.filename)}" if isinstance(error.filename, str) else error.strerror
 
 
 def write_plan(root: Path, plan: Plan) -> None:
