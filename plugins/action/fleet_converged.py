@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
 
 from fleet.action import root_of  # the core is no Ansible package on the controller
-from fleet.state import PARTS, forget_converged, note_converged, read_json
+from fleet.state import PARTS, forget_converged, note_converged, read_plan
 
 
 class ActionModule(ActionBase):
@@ -32,7 +32,7 @@ class ActionModule(ActionBase):
             return {"changed": False, "skipped": True}
         override = variables.get("fleet_state_dir")
         root = root_of(variables, self._templar.template(override) if override else None)
-        plan = read_json(root / "plan.json") or {"hosts": {}}
+        plan = read_plan(root / "plan.json") or {"hosts": {}}
         for host in map(str, variables["ansible_play_batch"]):
             if host in plan["hosts"]:
                 note_converged(root, host, plan["hosts"][host], parts)

@@ -10,9 +10,8 @@ from ansible.plugins.action import ActionBase
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
 
-from fleet.action import facts_in_run  # the core is no Ansible package on the controller
+from fleet.action import facts_in_run, failed, write_report  # the core is no Ansible package on the controller
 from fleet.facts_view import report, table
-from fleet.state import write_json
 
 
 class ActionModule(ActionBase):
@@ -27,6 +26,7 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         hosts = {str(host): facts_in_run(variables, str(host)) for host in variables["ansible_play_hosts_all"]}
         path = self._task.args.get("report")
-        if path:
-            write_json(Path(str(path)), report(hosts))
-        return {"changed": False, "lines": table(hosts)}
+        lines = table(hosts)
+        if path and (unwritten := write_report(path, report(hosts))):
+            return failed(unwritten) | {"lines": lines}
+        return {"changed": False, "lines": lines}

@@ -18,10 +18,11 @@ from fleet.action import (
     not_asked,
     read,
     root_of,
+    state_problem,
 )  # the core is no Ansible package on the controller
 from fleet.planner import plan
 from fleet.problems import blocking, errors
-from fleet.state import plan_root, read_json, write_plan
+from fleet.state import plan_root, read_plan, write_plan
 from fleet.version_plan import load_locks
 from fleet.version_sets.matrix import load_matrix
 
@@ -40,9 +41,13 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         variables = task_vars or {}
         inventory = read(variables)
-        root = root_of(variables, inventory.variables.get("fleet_state_dir"))
         check = bool(self._task.check_mode)
-        facts, ages = known_facts(variables, inventory.hosts, root, keep=not check)
+        override = inventory.variables.get("fleet_state_dir")
+        try:
+            root = root_of(variables, override)
+            facts, ages = known_facts(variables, inventory.hosts, root, keep=not check)
+        except OSError as error:
+            return failed([state_problem(override, error)])
         if ages:
             self._display.display(not_asked(ages, len(inventory.hosts)))
         made = plan(inventory, facts, load_matrix(), load_locks())
@@ -51,8 +56,11 @@ class ActionModule(ActionBase):
         found = list(made.warnings)
         if boolean(self._task.args.get("converge", False)) and errors(blocking(found)):
             return failed(blocking(found))
-        before = read_json(root / "plan.json") or {}
-        write_plan(plan_root(root, check), made)
+        before = read_plan(root / "plan.json") or {}
+        try:
+            write_plan(plan_root(root, check), made)
+        except OSError as error:
+            return failed([*found, state_problem(root, error)])
         after = made.as_dict()
         result = failed(found) | {
             "changed": before.get("plan_hash") != made.plan_hash,

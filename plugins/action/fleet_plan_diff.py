@@ -12,14 +12,23 @@ from ansible.plugins.action import ActionBase
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
 
-from fleet.action import facts_in_run, failed, known_facts, not_asked, read, root_of  # no Ansible package here
+from fleet.action import (  # the core is no Ansible package on the controller
+    facts_in_run,
+    failed,
+    known_facts,
+    not_asked,
+    read,
+    root_of,
+    state_problem,
+    write_report,
+)
 from fleet.facts import HostFacts
 from fleet.inventory import Inventory
 from fleet.plan import Plan
 from fleet.plan_diff import counts, difference, lines, listed, rollout
 from fleet.planner import plan
 from fleet.problems import Problem, as_json, hints
-from fleet.state import read_converged, write_json
+from fleet.state import read_converged
 from fleet.upgrade_preview import metrics_of, pin_names, table, upgrades, what_if, without_plan
 from fleet.version_plan import load_locks
 from fleet.version_sets.matrix import load_matrix
@@ -40,13 +49,17 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         pins, metrics = _wanted(self._task.args.get("preview") or {})
         inventory = read(variables)
-        root = root_of(variables, inventory.variables.get("fleet_state_dir"))
-        facts, ages = known_facts(variables, inventory.hosts, root, keep=not self._task.check_mode and not pins)
+        override = inventory.variables.get("fleet_state_dir")
+        try:
+            root = root_of(variables, override)
+            facts, ages = known_facts(variables, inventory.hosts, root, keep=not self._task.check_mode and not pins)
+        except OSError as error:
+            return failed([state_problem(override, error)])
         made = plan(inventory, facts, load_matrix(), load_locks())
         report = self._task.args.get("report")
         if isinstance(made, list):
             if report:
-                write_json(Path(str(report)), {"valid": False, "problems": as_json(made)})
+                made += write_report(report, {"valid": False, "problems": as_json(made)})
             return failed(made)
         after, before = made.as_dict(), read_converged(root)
         running = {host: found for host in inventory.hosts if (found := facts_in_run(variables, host)) is not None}
@@ -64,7 +77,8 @@ class ActionModule(ActionBase):
                 "preview": tried["report"] if tried else None,
                 "problems": as_json(made.warnings),
             }
-            write_json(Path(str(report)), data)
+            if unwritten := write_report(report, data):
+                return failed([*made.warnings, *unwritten])
         summary = [counts(changes), *rollout(after, changes, running)]
         if others:
             summary.append(f"left out by --limit: changes on {listed(others)}")

@@ -11,10 +11,9 @@ from ansible.plugins.action import ActionBase
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
 
-from fleet.action import failed, read  # the core is no Ansible package on the controller
+from fleet.action import failed, read, write_report  # the core is no Ansible package on the controller
 from fleet.planner import validate
 from fleet.problems import as_json, blocking, errors
-from fleet.state import write_json
 from fleet.version_plan import load_locks
 from fleet.version_sets.matrix import load_matrix
 
@@ -37,5 +36,5 @@ class ActionModule(ActionBase):
             problems = blocking(problems)
         report = self._task.args.get("report")
         if report:
-            write_json(Path(str(report)), {"problems": as_json(problems), "valid": not errors(problems)})
+            problems += write_report(report, {"problems": as_json(problems), "valid": not errors(problems)})
         return failed(problems, strict)

@@ -79,7 +79,7 @@ class CallbackModule(CallbackBase):
             # Variables that cannot be read end the run, and Ansible says why.
             return
         if isinstance(override, str) and "{{" not in override:
-            self._guard(self.record.move, state_root(self.sources, override))
+            self._guard(lambda record: record.move(state_root(self.sources, override)), self.record)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """Note changes, and the plan that this run made."""

@@ -37,7 +37,7 @@ from ansible.plugins.lookup import LookupBase
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "module_utils"))
 
-from fleet.state import plan_root, read_facts, read_json, state_root  # the core is no Ansible package on the controller
+from fleet.state import plan_root, read_facts, read_plan, state_root  # the core is no Ansible package on the controller
 from fleet.views import endpoints, engines_down, engines_up, roll, status, table
 
 VIEWS = "endpoints, engines_down, engines_up, roll, status or table"
@@ -52,7 +52,7 @@ class LookupModule(LookupBase):
         if len(terms) != 1 or kwargs:
             raise AnsibleError(f"fleet_plan takes one argument, the name of a view: {VIEWS}")
         root = state_root(known.get("ansible_inventory_sources") or (), self._override(known))
-        plan = read_json(plan_root(root, bool(known.get("ansible_check_mode"))) / "plan.json")
+        plan = read_plan(plan_root(root, bool(known.get("ansible_check_mode"))) / "plan.json")
         match str(terms[0]):
             case "endpoints":
                 return [endpoints(plan) if plan else []]

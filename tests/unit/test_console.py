@@ -437,3 +437,19 @@ def test_a_value_of_a_group_is_found_in_the_file_of_that_group(tmp_path: Path) -
     assert file.endswith("group_vars/ascend_hosts.yml")
     assert "/srv/cache" in Path(file).read_text().splitlines()[line - 1]
     assert set(places) >= test_planted_faults.PLANTED
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        ("fleet_models: {}\n".encode("utf-16"), "FILE-001"),
+        (b"- fleet_models\n", "FILE-006"),
+        (b"fleet\n", "FILE-006"),
+        (b"\x80\x81\n", "FILE-001"),
+    ],
+    ids=["utf-16", "list", "text", "bytes"],
+)
+def test_a_file_of_which_nothing_can_be_read_is_one_problem(site: Path, content: bytes, code: str) -> None:
+    (site / "group_vars/all/fleet.yml").write_bytes(content)
+    checked, _ = console.check([str(site)])
+    assert sorted(p.code for p in checked.problems) == sorted([code, "FILE-027"])

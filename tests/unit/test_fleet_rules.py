@@ -64,6 +64,13 @@ CASES |= {
     "INV-009": lambda c: c.addresses.update({"engine-1": "engine-1.example"}),
     "INV-014": lambda c: c.add_host("engine 3", "10.77.0.13", "cpu_hosts"),
     "INV-015": lambda c: c.found.append(problem("INV-015", "fleet_services", None, reason="'x' is undefined")),
+    "INV-019": lambda c: c.addresses.update({"engine-1": "127.0.0.1"}),
+    "INV-020": lambda c: c.found.append(
+        problem("INV-020", "fleet_state_dir", "/proc/x", directory="/proc/x", fault="Permission denied")
+    ),
+    "INV-021": lambda c: c.found.append(problem("INV-021", "report", "/proc/x", fault="Permission denied")),
+    "SVC-028": lambda c: c.service.update(served_model_name="tiny chat"),
+    "MOD-011": lambda c: c.artifact.update(source="https://ops:hunter2hunter2@models.example/tiny/", config=TINY),
     "SVC-001": lambda c: c.deployment.update(group="cpu_host"),
     "SVC-002": lambda c: c.groups.update(cpu_hosts=[]),
     "SVC-003": lambda c: c.service.update(model="tiny-chatt"),
@@ -104,6 +111,7 @@ CASES |= {
     "HOST-015": lambda c: c.on_gpus()["card_tools"]["nvidia"].update(library_version="580.126.09"),
     "HOST-016": lambda c: c.on_gpus()["card_tools"]["nvidia"].update(fabric_manager=None),
     "HOST-017": lambda c: c.facts["engine-1"].update(findings=["npu-smi: did not answer within 10 s"]),
+    "HOST-018": lambda c: c.facts["engine-1"].update(arch=""),
     "NET-001": lambda c: c.facts["engine-1"]["interfaces"][1].update(mtu=9000),
     "NET-002": lambda c: (over_hosts(c, 2), c.facts["engine-1"]["interfaces"][1].update(speed_mbps=25000)),
     "MOD-009": lambda c: (c.artifact.update(config="files/c.json"), c.configs.update({"files/c.json": "is not JSON"})),

@@ -10,8 +10,8 @@ from .facts import HostFacts, steady_speed
 from .from_ansible import read_inventory, to_plain
 from .host_rules import age_text
 from .inventory import Inventory
-from .problems import Problem, as_json, errors, headline
-from .state import age_of, read_facts, state_root, utc_now, write_facts
+from .problems import Problem, as_json, errors, headline, problem, shorten
+from .state import age_of, fault_of, read_facts, state_root, utc_now, write_facts, write_json
 
 
 def read(task_vars: Mapping[str, Any]) -> Inventory:
@@ -38,11 +38,27 @@ def root_of(task_vars: Mapping[str, Any], override: Any = None) -> Path:
     return state_root(task_vars.get("ansible_inventory_sources") or (), str(override) if override else None)
 
 
+def state_problem(directory: Any, error: OSError) -> Problem:
+    """The state of the fleet cannot be read or written."""
+    return problem(
+        "INV-020", "fleet_state_dir", str(directory), directory=shorten(str(directory)), fault=fault_of(error)
+    )
+
+
+def write_report(path: Any, data: Any) -> list[Problem]:
+    """Write what a user wants as a file; a problem where that cannot be done. What was found is told all the same."""
+    try:
+        write_json(Path(str(path)), data)
+    except (OSError, ValueError) as error:
+        return [problem("INV-021", "report", str(path), fault=fault_of(error))]
+    return []
+
+
 def facts_in_run(task_vars: Mapping[str, Any], host: str) -> dict[str, Any] | None:
     """What ``fleet_discover`` found on a host in this run."""
     facts = task_vars["hostvars"].raw_get(host).get("ansible_facts") or {}
     found = facts.get("fleet")
-    return to_plain(found) if found else None
+    return to_plain(found) if found and isinstance(found, Mapping) else None
 
 
 SPEED = "disk_read_bytes_per_second"

@@ -28,6 +28,8 @@ from .version_sets.matrix import Matrix
 
 #: Schemes of sources that are not on the controller: only there may a model be unknown without anything being wrong.
 ELSEWHERE = frozenset(KNOWN_SCHEMES) - {"file"}
+#: The library checks the numbers that it needs; config.json may hold anything else besides.
+UNEXPECTED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
 class Checker:
@@ -98,6 +100,9 @@ class Checker:
             where = _option_path(engine, path, error)
             found.append(problem("CAP-011", where, None, key=error.key, fault=error.rule))
             memory = None
+        except UNEXPECTED as error:
+            found.append(problem("CAP-011", f"{path}.config", None, key="config.json", fault=_unexpected(error).rule))
+            memory = None
         weights = memory.weights_bytes if memory else seen.weight_bytes if seen else 0
         return memory, claim_of(options, place, weights)
 
@@ -141,9 +146,8 @@ class Checker:
             return Known(from_config(config), config, seen.headers if seen else None)
         except ArchitectureError as error:
             return error
-        except (TypeError, ValueError, KeyError, AttributeError, ZeroDivisionError) as error:
-            # The library checks the numbers that it needs; config.json may hold anything else besides.
-            return ArchitectureError("config.json", f"holds something unexpected: {str(error)[:80]}")
+        except UNEXPECTED as error:
+            return _unexpected(error)
 
     def _draft(self, engine: Placed, place: Place, options: Options, found: list[Problem]) -> Draft | None:
         """The draft model, where it is a declared one: by name, by its directory on hosts, or by source."""
@@ -163,6 +167,10 @@ class Checker:
         path = path_of((*engine.prefix, "engine", written(engine, "speculative_config", "spec_model")))
         found.append(problem("CAP-014", path, wanted.model, draft=wanted.model))
         return None
+
+
+def _unexpected(error: Exception) -> ArchitectureError:
+    return ArchitectureError("config.json", f"holds something unexpected: {str(error)[:80]}")
 
 
 def _merged(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

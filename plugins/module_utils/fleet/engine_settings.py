@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .contract import Deployment
 from .facts import HostFacts
 from .placement import Pinned, Placed
 from .problems import SECRET_NAME, Problem, path_of, problem
+from .rule_table.phrases import phrase
 from .version_rules import problems_of_engine
 
 #: Options that the plan writes, and where an operator says it instead.
@@ -115,10 +116,12 @@ def check_engine(prefix: tuple[str | int, ...], engine: Mapping[str, Any], vllm:
             found.append(problem("SVC-007", path, value, instead=instead, instead_zh=instead_zh))
         elif SECRET_NAME.search(name):
             found.append(problem("SVC-009", path, None))
+        elif (place := _endless((*prefix, "engine", name), value)) is not None:
+            expected, expected_zh = phrase("value-finite")
+            found.append(problem("INV-006", path_of(place), value, expected=expected, expected_zh=expected_zh))
         else:
             others[name] = value
-            if isinstance(value, Mapping):
-                found += _nested_secrets((*prefix, "engine", name), value)
+            found += _nested_secrets((*prefix, "engine", name), value)
     return found + problems_of_engine(prefix, others, vllm, OWNED_OPTIONS.keys())
 
 
@@ -135,14 +138,29 @@ def _refused(path: str, value: Any, vllm: str, reason: tuple[str, str], instead:
     )
 
 
-def _nested_secrets(prefix: tuple[str | int, ...], value: Mapping[str, Any]) -> list[Problem]:
-    found = []
-    for key, inner in value.items():
-        if SECRET_NAME.search(str(key)):
-            found.append(problem("SVC-009", path_of((*prefix, str(key))), None))
-        elif isinstance(inner, Mapping):
-            found += _nested_secrets((*prefix, str(key)), inner)
+def _inside(value: Any) -> Iterable[tuple[str | int, Any]]:
+    """What a mapping or a list holds, with its place there."""
+    if isinstance(value, Mapping):
+        return [(str(key), inner) for key, inner in value.items()]
+    return enumerate(value) if isinstance(value, list) else ()
+
+
+def _nested_secrets(prefix: tuple[str | int, ...], value: Any) -> list[Problem]:
+    found: list[Problem] = []
+    for key, inner in _inside(value):
+        if isinstance(key, str) and SECRET_NAME.search(key):
+            found.append(problem("SVC-009", path_of((*prefix, key)), None))
+        else:
+            found += _nested_secrets((*prefix, key), inner)
     return found
+
+
+def _endless(prefix: tuple[str | int, ...], value: Any) -> tuple[str | int, ...] | None:
+    """Where the first infinite number, or NaN, is: neither JSON nor a plan can hold one."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return prefix
+    places = (_endless((*prefix, key), inner) for key, inner in _inside(value))
+    return next((place for place in places if place is not None), None)
 
 
 def check_environment(prefix: tuple[str | int, ...], environment: Mapping[str, str]) -> list[Problem]:

@@ -122,13 +122,13 @@ class HostFacts:
             os_name=_text(os_, "pretty_name") or _text(os_, "name") or _text(os_, "id"),
             arch=_text(data, "arch"),
             glibc=_text(data, "glibc"),
-            page_size=_int(data, "page_size"),
-            cpu_count=_int(cpu, "count") or 1,
+            page_size=_size(data, "page_size"),
+            cpu_count=_size(cpu, "count") or 1,
             cpu_flags=frozenset(_texts(cpu, "flags")),
             virtual=bool(data.get("virtual")),
             numa={int(n["id"]): tuple(c for c in _list(n, "cpus") if isinstance(c, int)) for n in nodes},
-            numa_memory={int(n["id"]): size for n in nodes if (size := _int(n, "memory_bytes"))},
-            memory_bytes=_int(memory, "total_bytes"),
+            numa_memory={int(n["id"]): size for n in nodes if (size := _size(n, "memory_bytes"))},
+            memory_bytes=_size(memory, "total_bytes"),
             interfaces={_text(i, "name"): _addresses(i) for i in interfaces},
             nics={
                 _text(i, "name"): Nic(
@@ -148,9 +148,9 @@ class HostFacts:
             # Beside the toolkit, discovery lists what else of CANN is there.
             cann=tuple(v for c in _maps(data, "cann") if c.get("kind") == "toolkit" and (v := _text(c, "version"))),
             dtk=_text(data, "dtk") or None,
-            disks={path: free for path, disk in _map(data, "disks").items() if (free := _int(disk, "free_bytes"))},
-            disk_read_bytes_per_second=_int(_map(data, "disks"), "disk_read_bytes_per_second")
-            or _int(data, "disk_read_bytes_per_second"),
+            disks={path: free for path, disk in _map(data, "disks").items() if (free := _size(disk, "free_bytes"))},
+            disk_read_bytes_per_second=_size(_map(data, "disks"), "disk_read_bytes_per_second")
+            or _size(data, "disk_read_bytes_per_second"),
             # A host without a Python is known by what a shell could tell, which bootstrap mends.
             findings=tuple(str(f) for f in _list(data, "findings")) if data.get("usable_python", True) else (),
             age_seconds=age_seconds,
@@ -249,7 +249,7 @@ def _card(position: int, data: Mapping[str, Any]) -> Card:
         chip=_text(data, "chip"),
         pci_id=_text(data, "pci_id") or None,
         pci_address=_text(data, "pci_address"),
-        memory_bytes=_int(data, "memory_bytes"),
+        memory_bytes=_size(data, "memory_bytes"),
         driver=_text(data, "driver") or None,
         health=_text(data, "health") or None,
         numa_node=_int(data, "numa_node"),
@@ -298,6 +298,12 @@ def _text(data: Mapping[str, Any], key: str) -> str:
 def _int(data: Any, key: str) -> int | None:
     value = data.get(key) if isinstance(data, Mapping) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _size(data: Any, key: str) -> int | None:
+    """A number of something. A tool that fails may tell none, or one below it: such a size is not known."""
+    value = _int(data, key)
+    return value if value is not None and value > 0 else None
 
 
 def _addresses(interface: Mapping[str, Any]) -> tuple[str, ...]:

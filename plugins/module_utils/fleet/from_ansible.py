@@ -4,16 +4,20 @@
 # ruff: noqa: RUF001
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import stat
 from collections.abc import Callable, Iterable, Mapping
+from errno import ENOTDIR
 from pathlib import Path
 from typing import Any
 
 from .inventory import BY_HOST, FLEET_VARIABLES, FLEET_WIDE, Inventory, ModelSeen, SecretState
 from .model_source import look
-from .problems import Problem, path_of, problem
+from .problems import Problem, path_of, problem, shorten
 from .rules import source_path
+from .state import fault_of, state_root
 
 SECRET = "fleet_engine_api_key"
 PLACEHOLDER = re.compile(
@@ -209,7 +213,14 @@ def _check_state_dir(value: Any, places: Iterable[Path]) -> list[Problem]:
     """Ansible reads every file of an inventory's directory as inventory: state must not lie in it."""
     if not isinstance(value, str) or not value:
         return []
-    state = Path(value).expanduser().absolute()
+    try:
+        state = state_root((), value).absolute()
+        # A place that is not there yet can be made. One that can never be is found before anything is planned.
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISDIR(state.stat().st_mode):
+                raise OSError(ENOTDIR, "it is no directory", value)
+    except (OSError, ValueError) as error:
+        return [problem("INV-020", "fleet_state_dir", value, directory=shorten(value), fault=fault_of(error))]
     inside = [p for p in (place.absolute() for place in places) if p.is_dir() and (p == state or p in state.parents)]
     return [problem("INV-018", "fleet_state_dir", value)] if inside else []
 
@@ -233,7 +244,7 @@ def _config(path: str, directories: Iterable[Path]) -> Mapping[str, Any] | str:
             continue
         except OSError as error:
             fault = f"cannot be read: {error.strerror}"
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             fault = f"is not JSON: {error}"
         else:
             return data if isinstance(data, dict) else "is no JSON object"

@@ -96,14 +96,12 @@ def check_cards(host: str, engines: list[Placed], facts: HostFacts, backend: str
     """Whether a host's cards can take its engines: enough of them, well, free, and with their own driver."""
     found: list[Problem] = []
     wanted = sum(engine.cards_here for engine in engines)
-    if wanted > len(facts.cards):
+    # Two cards of one index are one to whoever counts by it: a tool that fails may say so.
+    there = len({card.index for card in facts.cards})
+    if wanted > there:
         widest = max(engines, key=lambda e: e.cards_here)
         path = path_of((*widest.prefix, "tensor_parallel"))
-        found.append(
-            problem(
-                "SVC-023", path, widest.deployment.tensor_parallel, host=host, wanted=wanted, cards=len(facts.cards)
-            )
-        )
+        found.append(problem("SVC-023", path, widest.deployment.tensor_parallel, host=host, wanted=wanted, cards=there))
     for card in facts.cards:
         place = path_of(("hosts", host, "cards", card.index))
         if card.health is not None and card.health.lower() not in HEALTHY:

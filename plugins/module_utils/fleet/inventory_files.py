@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from .problems import Problem, hints, nearest, problem
+from .problems import CUT, Problem, hints, nearest, problem
 from .yaml_nodes import KINDS, STR, Fault, Node, decode, read, vault_fault
 
 EXTENSIONS = (".yml", ".yaml", ".json")
@@ -169,11 +169,18 @@ def _deeper(file: str, place: Node, node: Node, steps: Sequence[str | int]) -> P
                 break
             place = node = node.items[step]
         else:
-            pair = node.find(step)
+            pair = node.find(step) or _cut(node, step)
             if pair is None:
                 break
             place, node = pair
     return Place(file, place.line, place.column)
+
+
+def _cut(node: Node, step: str) -> tuple[Node, Node] | None:
+    """What a name stands before that was too long for a path."""
+    if not step.endswith(CUT):
+        return None
+    return next((pair for pair in node.pairs() if pair[0].real().value.startswith(step.removesuffix(CUT))), None)
 
 
 def split_path(path: str) -> list[str | int]:
@@ -743,4 +750,5 @@ def _check_vars_file(item: VarsFile, checked: Checked, decrypt: Decrypt | None) 
             pair = Node("mapping", key.line, key.column, items=[key, value])
             checked.hosts.host_vars.setdefault(item.name, []).append((item.shown, pair))
     if not good:
-        checked.unread[real] = {*names, *_TOP_NAME.findall(data.decode(errors="replace"))}
+        # Where no name can be made out, any may stand there.
+        checked.unread[real] = {*names, *_TOP_NAME.findall(data.decode(errors="replace"))} or None

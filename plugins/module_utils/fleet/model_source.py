@@ -49,7 +49,7 @@ def _config(root: Path) -> dict[str, Any] | None:
     """config.json, or None where there is none that can be read."""
     try:
         data = json.loads((root / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
 
@@ -74,7 +74,7 @@ def _damaged(root: Path, sizes: dict[str, int]) -> Iterator[tuple[str, str]]:
                 json.loads((root / name).read_text(encoding="utf-8"))
         except OSError as error:
             yield name, f"cannot be read: {error.strerror}"
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             yield name, f"is not JSON: {error}"
 
 
@@ -93,6 +93,6 @@ def _listed(root: Path) -> set[str]:
         try:
             data = json.loads((root / index).read_text(encoding="utf-8"))
             names |= {str(v) for v in data["weight_map"].values()}
-        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
             continue
     return names

@@ -13,7 +13,7 @@ from .inventory import Inventory
 from .network_rules import check_network
 from .placement import Pinned, Placed, artifact_of, pin, place
 from .plan import Engine, Memory, Model, Plan, Runtime, Slice, Vip
-from .problems import Problem, errors, in_order, path_of, problem
+from .problems import Problem, alike, errors, in_order, path_of, problem
 from .rules import address_of, check_inventory
 from .tuning_plan import tuning
 from .version_plan import Chosen, Lock, check_system, choose, likely_backend
@@ -90,6 +90,7 @@ def _examine(
     gateways = sorted(inventory.groups.get(parsed.gateway.group, ())) if parsed.gateway else []
     capacity = capacity_rules.Checker(parsed, inventory, matrix)
     checked: set[tuple[object, ...]] = set()
+    on_hosts: list[tuple[str, Problem]] = []
     for host in inventory.hosts:
         said, engines = parsed.of(host), seen.placed.get(host, [])
         known = facts.get(host)
@@ -102,14 +103,20 @@ def _examine(
         if host in gateways and parsed.gateway is not None:
             problems += host_rules.check_gateway_ports(host, parsed, known)
         if not engines:
-            problems += check_system(host, known, matrix)
+            problems += check_system(host, known, matrix) if known.os_id or not known.claimed else []
             continue
-        problems += host_rules.check_engines(host, engines, known, parsed)
-        chosen, found = choose(host, known, said.versions, said.host.backend if said.host else None, matrix, locks)
-        problems += [p for p in found if p.code not in BFLOAT16_ON_CPU or not _dtypes_said(engines)]
-        backend = chosen.set.backend if chosen else likely_backend(known)
+        on_hosts += ((host, p) for p in host_rules.check_engines(host, engines, known, parsed))
+        wanted = said.host.backend if said.host else None
+        if known.arch:
+            chosen, found = choose(host, known, said.versions, wanted, matrix, locks)
+        else:
+            # What nobody said of a host that nobody asked is no fault: discovery will tell.
+            chosen, found = None, [] if known.claimed else [problem("HOST-018", path_of(("hosts", host)))]
+        found = [p for p in found if p.code not in BFLOAT16_ON_CPU or not _dtypes_said(engines)]
+        problems += [p for p in found if p.code != "SET-002" or known.os_id or not known.claimed]
+        backend = chosen.set.backend if chosen else wanted or likely_backend(known)
         if backend != "cpu":
-            problems += host_rules.check_cards(host, engines, known, backend)
+            on_hosts += ((host, p) for p in host_rules.check_cards(host, engines, known, backend))
         if chosen is None:
             continue
         seen.chosen[host] = chosen
@@ -122,6 +129,7 @@ def _examine(
         found, memory = capacity.check(engines, chosen, known)
         problems += found
         seen.memory |= {(host, name): size for name, size in memory.items()}
+    problems += alike(on_hosts)
     problems += _check_unplaced(parsed, seen, checked, locks)
     problems += _check_mixed(seen)
     problems += check_network(facts, addresses, seen.placed)

@@ -19,6 +19,9 @@ from .rule_table import RULES, Severity
 #: Longest rendering of an offending value, in characters. Longer ones are cut: a message must stay readable.
 VALUE_LENGTH = 72
 
+#: Longest name in a path, and what stands for the rest of it: a name is whatever somebody pasted before a colon.
+NAME_LENGTH, CUT = 128, "…"
+
 #: Names whose values must never be shown, and may not appear in anything that reaches a plan.
 SECRET_NAME = re.compile(
     r"(?i)(?:^|[_.\-])(?:\w*key|token|passw(?:or)?d|passphrase|secrets?|(?<!allow[-_])credentials?)$"
@@ -52,6 +55,8 @@ def path_of(parts: Iterable[str | int]) -> str:
     for part in parts:
         if isinstance(part, int):
             text += f"[{part}]"
+        elif len(part) > NAME_LENGTH:
+            text += f"[{json.dumps(part[: NAME_LENGTH - 1] + CUT, ensure_ascii=False)}]"
         elif _SAFE.match(part):
             text += f".{part}" if text else part
         else:
@@ -65,7 +70,9 @@ def shorten(value: object, path: str = "") -> str:
         return ""
     if SECRET_NAME.search(path.split("[")[0]) or SECRET_NAME.search(path):
         return "(not shown)"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    # Quotes show blanks at an end, which are easily the whole fault.
+    plain = isinstance(value, str) and value == value.strip()
+    text = value if isinstance(value, str) and plain else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
     return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 1] + "…"
 
@@ -140,6 +147,25 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
         members.sort(key=lambda p: _natural(p.path))
         merged.append(replace(members[0], path=f"{members[0].path} (and {len(members) - 1} more hosts)"))
     return sorted(merged, key=lambda p: (p.severity != "error", _natural(p.path), p.code, p.rule))
+
+
+def alike(found: Iterable[tuple[str, Problem]]) -> list[Problem]:
+    """Problems of hosts that stand at a place of a service: where many hosts have the same, the first stands for all.
+
+    They name their host in the rule or behind the place, so ``in_order`` cannot see that they are the same.
+    """
+    groups: dict[tuple[str, ...], list[Problem]] = {}
+    for host, p in found:
+        own = re.compile(rf"(?<![\w\-]){re.escape(host)}(?![\w\-])")
+        key = (p.code, p.severity, p.value, own.sub("", p.path), own.sub("", p.rule), own.sub("", p.remedy))
+        groups.setdefault(key, []).append(p)
+    merged: list[Problem] = []
+    for members in groups.values():
+        first = members[0]
+        many = len(members) >= ALIKE and not first.path.startswith("hosts")
+        more = f"{first.path} (and {len(members) - 1} more hosts)"
+        merged += [replace(first, path=more)] if many else members
+    return merged
 
 
 def _natural(text: str) -> list[tuple[int, str]]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+from .capacity_words import both
 from .contract import UNKNOWN, Deployment, Gateway, Parsed, Service, parse
 from .contract.renamed import VARIABLES as RENAMED
 from .engine_settings import check_environment
 from .inventory import FLEET_VARIABLES, Inventory
 from .placement import Placed, place
-from .problems import Problem, hints, path_of, problem
+from .problems import SECRET_NAME, Problem, hints, path_of, problem
+from .rule_table.phrases import phrase
 
 MIN_SECRET_LENGTH = 16
 MAX_GATEWAYS = 100
@@ -26,6 +28,10 @@ MOUNT_SOURCES = {
 }
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.]|-(?!-))*(?<![.\-])\Z")
 HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,62}\Z")
+#: What a signed address carries besides what is named like a secret.
+SIGNATURE = re.compile(r"(?i)(?:^|[\-_])sig(?:nature)?\Z")
+#: It stands in requests, in paths and in the configuration of HAProxy.
+CLIENT_NAME = re.compile(r"\w[\w.:/@+\-]{0,127}\Z")
 SERVICE_NAME_LENGTH, MODEL_NAME_LENGTH = 32, 96
 
 
@@ -34,7 +40,8 @@ def check_inventory(inventory: Inventory) -> tuple[Parsed, list[Problem]]:
     parsed, problems = parse(inventory.variables, inventory.by_host)
     # A variable that could not be computed is there all the same.
     told = {p.path for p in inventory.found}
-    problems = [p for p in problems if not (p.code == "INV-002" and p.path in told)] + list(inventory.found)
+    problems = [p for p in problems if not (p.code in ("INV-002", "INV-004") and p.path in told)]
+    problems += inventory.found
     problems += [_unknown_variable(name) for name in sorted(inventory.unknown)]
     problems += [p for p in _check_hosts(inventory) if not (p.code == "INV-008" and p.path in told)]
     problems += _check_secret(inventory)
@@ -54,9 +61,14 @@ def _unknown_variable(name: str) -> Problem:
 
 
 def address_of(inventory: Inventory, host: str) -> str | None:
-    """The host's address, or None where it is no IP address (which is reported elsewhere)."""
+    """The host's address, or None where it is none that others can reach (which is reported elsewhere)."""
+    address = _ip(inventory.addresses.get(host))
+    return None if address is None or _no_host(address) is not None else str(address)
+
+
+def _ip(value: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return str(ipaddress.ip_address(str(inventory.addresses.get(host))))
+        return ipaddress.ip_address(str(value))
     except ValueError:
         return None
 
@@ -71,14 +83,27 @@ def _check_hosts(inventory: Inventory) -> list[Problem]:
         if raw is None or raw == "":
             found.append(problem("INV-008", path, None, host=host))
             continue
-        address = address_of(inventory, host)
-        if address is None:
+        ip, address = _ip(raw), address_of(inventory, host)
+        if ip is None:
             found.append(problem("INV-009", path, raw, host=host))
-        elif address in seen:
+        elif (kind := _no_host(ip)) is not None:
+            found.append(problem("INV-019", path, raw, host=host, **both("kind", phrase(kind))))
+        elif address is not None and address in seen:
             found.append(problem("INV-010", path, raw, first=seen[address], second=host))
-        else:
+        elif address is not None:
             seen[address] = host
     return found
+
+
+def _no_host(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str | None:
+    """Why other hosts can never reach a host by this address, as the name of a phrase; None where they may."""
+    if ip.is_loopback:
+        return "address-loopback"
+    if ip.is_unspecified:
+        return "address-unspecified"
+    if ip.is_multicast or ip == ipaddress.IPv4Address("255.255.255.255"):
+        return "address-many"
+    return "address-link" if ip.version == 6 and ip.is_link_local else None
 
 
 def _check_secret(inventory: Inventory) -> list[Problem]:
@@ -159,7 +184,10 @@ def _check_models(parsed: Parsed, inventory: Inventory) -> list[Problem]:
 
 def source_path(source: str) -> str | None:
     """The directory of a ``file://`` source, or None where it is none or not absolute."""
-    parts = urlsplit(source)
+    try:
+        parts = urlsplit(source)
+    except ValueError:
+        return None
     if parts.scheme != "file" or parts.netloc or not parts.path.startswith("/"):
         return None
     return unquote(parts.path)
@@ -168,6 +196,8 @@ def source_path(source: str) -> str | None:
 def _check_source(path: str, source: str, model: str, inventory: Inventory) -> list[Problem]:
     if source == UNKNOWN:
         return []
+    if _holds_secret(source):
+        return [problem("MOD-011", path, "(not shown)")]
     converted = re.search(r"\.(om|onnx|mindir|engine|plan)/?\Z", source)
     if converted:
         return [problem("MOD-010", path, source, suffix=f".{converted[1]}")]
@@ -193,6 +223,14 @@ def _check_source(path: str, source: str, model: str, inventory: Inventory) -> l
     return found
 
 
+def _holds_secret(source: str) -> bool:
+    """Whether an address has a password, or a parameter that is named like a secret: it would end up in the plan."""
+    parts = urlsplit(source)
+    user, at, _ = parts.netloc.rpartition("@")
+    names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+    return (bool(at) and ":" in user) or any(SECRET_NAME.search(name) or SIGNATURE.search(name) for name in names)
+
+
 def _check_config(path: str, config: object, inventory: Inventory) -> list[Problem]:
     fault = inventory.configs.get(config) if isinstance(config, str) else None
     return [problem("MOD-009", path, config, fault=fault)] if isinstance(fault, str) else []
@@ -207,6 +245,8 @@ def _check_services(parsed: Parsed, inventory: Inventory) -> list[Problem]:
         found += _name(path_of(where), name, SERVICE_NAME_LENGTH)
         found += _check_model_of(service.model, service.version, where, parsed)
         client_name = service.served_model_name or service.model
+        if service.served_model_name is not None and not CLIENT_NAME.match(service.served_model_name):
+            found.append(problem("SVC-028", path_of((*where, "served_model_name")), service.served_model_name))
         if client_name in served and client_name != UNKNOWN:
             found.append(
                 problem(
@@ -261,7 +301,8 @@ def _check_model_of(
     """Whether model and version are declared. ``own``: which of the two stands at this place."""
     model = parsed.models.get(model_name)
     if model is None:
-        if model_name in (UNKNOWN, *parsed.declared_models) or not own[0]:
+        # Without any model that is the fault, and it has been reported.
+        if model_name in (UNKNOWN, *parsed.declared_models) or not own[0] or not parsed.declared_models:
             return []
         return [problem("SVC-003", path_of((*where, "model")), model_name, **hints(model_name, parsed.declared_models))]
     if version not in (UNKNOWN, *model.versions):
@@ -322,6 +363,7 @@ def _check_gateway(gateway: Gateway, inventory: Inventory) -> list[Problem]:
             address = address_of(inventory, host)
             if address is not None and ipaddress.ip_address(address) not in vip.network:
                 found.append(problem("GW-005", path, text, host=host, address=address))
+                break
     return found
 
 

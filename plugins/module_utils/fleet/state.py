@@ -8,10 +8,12 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
 from .plan import Plan
+from .problems import shorten
 
 PROJECT = Path(__file__).resolve().parents[3]
 #: File stems that say nothing about which inventory it is: the folder's name does.
@@ -39,8 +41,17 @@ def inventory_name(sources: Iterable[str]) -> str:
 
 
 def state_root(sources: Iterable[str], override: str | None = None) -> Path:
-    """Where the state of an inventory lives; ``override`` is ``fleet_state_dir``."""
-    return Path(override).expanduser() if override else PROJECT / ".fleet" / inventory_name(sources)
+    """Where the state of an inventory lives; ``override`` is ``fleet_state_dir``.
+
+    Raises OSError where that is no place. A relative one begins at the project: it must not depend on where a command
+    is run.
+    """
+    if not override:
+        return PROJECT / ".fleet" / inventory_name(sources)
+    try:
+        return PROJECT / Path(override).expanduser()
+    except RuntimeError as error:  # the home of an account that there is not
+        raise OSError(ENOENT, "there is no such home directory", override) from error
 
 
 def plan_root(root: Path, check: bool) -> Path:
@@ -78,8 +89,22 @@ def read_json(path: Path) -> Any:
     """The data of a JSON file, or None where there is no such file or it is damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
+
+
+def read_plan(path: Path) -> dict[str, Any] | None:
+    """The plan in a file, or None where there is none, or one that is damaged or of another format."""
+    data = read_json(path)
+    hosts = data.get("hosts") if isinstance(data, dict) else None
+    return data if isinstance(hosts, dict) and all(isinstance(item, dict) for item in hosts.values()) else None
+
+
+def fault_of(error: OSError | ValueError) -> str:
+    """Why a file cannot be read or written, and which: what is in the way may be a part of the path."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.strerror}: {shorten(error.filename)}" if isinstance(error.filename, str) else error.strerror
 
 
 def write_plan(root: Path, plan: Plan) -> None:
@@ -133,6 +158,12 @@ def write_facts(root: Path, host: str, facts: Mapping[str, Any]) -> None:
 
 
 def read_facts(root: Path, host: str) -> dict[str, Any] | None:
-    """What was recorded of a host: ``host``, ``discovered_at``, ``facts``; None where there is nothing."""
+    """What was recorded of a host: ``host``, ``discovered_at``, ``facts``; None where nothing can be read."""
     data = read_json(root / "facts" / f"{host}.json")
-    return data if isinstance(data, dict) and isinstance(data.get("facts"), dict) else None
+    if not isinstance(data, dict) or not isinstance(data.get("facts"), dict):
+        return None
+    try:
+        age_of(data["discovered_at"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return data

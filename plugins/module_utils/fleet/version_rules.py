@@ -28,6 +28,8 @@ NAMED_SETS = 2
 COUNTED_PINS = ("vllm", "vllm_ascend", "cann", "python")
 #: Counts and sizes: vLLM's parser takes any whole number, its configuration only these.
 POSITIVE_OPTIONS = frozenset({"max-num-seqs", "max-num-batched-tokens", "kv-cache-memory-bytes", "block-size"})
+#: Those that are a part of the whole: vLLM refuses 0 and more than 1 (0.32.0, ``config/cache.py``).
+SHARE_OPTIONS = frozenset({"gpu-memory-utilization"})
 
 Words = tuple[str, str]
 
@@ -150,12 +152,23 @@ def problems_of_engine(
         found.append(_of_finding(path, finding, vllm, recorded, usable))
     for name, value in engine.items():
         option = engine_args.plain_name(name)
+        if option in SHARE_OPTIONS and name not in faulty and not _is_share(value):
+            path = path_of((*prefix, "engine", name))
+            reason = words("reason", "share", option=_written(option))
+            found.append(_refused(path, value, vllm, taken, exact, reason, words("instead", "write-share")))
         too_small = isinstance(value, int) and not isinstance(value, bool) and value < 1
         if option in POSITIVE_OPTIONS and too_small and name not in faulty:
             path = path_of((*prefix, "engine", name))
             reason = words("reason", "at-least-one", option=_written(option))
             found.append(_refused(path, value, vllm, taken, exact, reason, words("instead", "write-positive")))
     return found
+
+
+def _is_share(value: Any) -> bool:
+    try:
+        return 0 < float(value) <= 1
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _of_finding(

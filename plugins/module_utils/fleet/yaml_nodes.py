@@ -437,7 +437,7 @@ def read(data: bytes, *, hosts: bool = False) -> Text:
     faults += more + syntax
     faults += reading.faults
     root = next((r for r in reading.roots if r.real().kind == "mapping"), None)
-    broken = any(f.code in ("FILE-002", "FILE-003", "FILE-029") for f in faults)
+    broken = any(f.code in ("FILE-001", "FILE-002", "FILE-003", "FILE-029") for f in faults)
     if root is None and not broken:
         first = next((r for r in reading.roots if not r.is_null()), None)
         if first is not None or hosts:

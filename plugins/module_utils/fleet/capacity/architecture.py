@@ -245,14 +245,18 @@ class Architecture:
         return replace(self, quantization=quantization)
 
 
+#: No number of a real model comes near these: a text that was cut or glued together does, and would take all memory.
+_MOST, _MOST_LAYERS = 10**12, 10_000
+
+
 def _int(config: Mapping[str, Any], *keys: str) -> int | None:
     for key in keys:
         value = config.get(key)
         if isinstance(value, bool):
             raise ArchitectureError(key, "must be a whole number")
-        if isinstance(value, int):
-            return value
-        if isinstance(value, float) and value.is_integer():
+        if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+            if abs(value) > _MOST:
+                raise ArchitectureError(key, f"must be at most {_MOST}")
             return int(value)
         if value is not None and not isinstance(value, (Mapping, list)):
             raise ArchitectureError(key, f"must be a whole number, not {value!r}")
@@ -488,11 +492,16 @@ def from_config(config: Mapping[str, Any]) -> Architecture:
     text = {**_DEFAULTS.get(str(text.get("model_type") or model_type), {}), **text}
     hidden = _need(text, "hidden_size", "n_embd", "d_model")
     count = _need(text, "num_hidden_layers", "n_layer", "num_layers", "n_layers", "layers")
+    if count > _MOST_LAYERS:
+        raise ArchitectureError("num_hidden_layers", f"must be at most {_MOST_LAYERS}, not {count}")
     heads = _int(text, "num_attention_heads", "n_head", "attention_heads") or 0
     kinds = _layer_kinds(text, count)
     kv_heads = _int(text, "num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_heads")
     if kv_heads is None:
         kv_heads = 1 if text.get("multi_query") else heads
+    for key, value in (("num_attention_heads", heads), ("num_key_value_heads", kv_heads)):
+        if value < 0 or (heads and not value):
+            raise ArchitectureError(key, f"must be positive, not {value}")
     if heads and kv_heads and heads % kv_heads:
         raise ArchitectureError("num_key_value_heads", f"{kv_heads} does not divide {heads} attention heads")
     head_dim = _int(text, "head_dim", "attention_head_dim")

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from .shapes import BackendName, Strict
 
 Count = Annotated[int, Field(ge=1, le=65536)]
+#: A version of any maker (0.32.0, 2.13.0+cpu, 26.0.RC1, 9.1.0-beta.1), or bounds of such, with commas between them.
+_PIN = re.compile(r"\s*(===?|~=|!=|[<>]=?)?\s*v?[0-9][0-9A-Za-z.+\-_]*(\.\*)?\s*", re.IGNORECASE)
+
+
+def _pin(value: str) -> str:
+    """A pin that can match at all: ``latest`` does not, and nor do names, and a lone comma would match everything."""
+    parts = value.split(",")
+    found = [_PIN.fullmatch(part) for part in parts]
+    bounds = all(match is not None and match[1] for match in found)
+    if not all(found) or not (bounds or (len(parts) == 1 and "*" not in value)):
+        raise PydanticCustomError("version", "a version or a range")
+    return value
+
+
 VersionText = Annotated[str, Field(min_length=1, max_length=64)]
+PinText = Annotated[VersionText, AfterValidator(_pin)]
 
 
 class OperatingSystem(Strict):
@@ -58,14 +75,14 @@ class Host(Strict):
 class Versions(Strict):
     """Versions of a host's runtime: each a version, or a range such as `>=0.25,<0.30`. Unset: the planner chooses."""
 
-    vllm: VersionText | None = None
-    vllm_ascend: VersionText | None = None
-    torch: VersionText | None = None
-    torch_npu: VersionText | None = None
-    cann: VersionText | None = None
-    cuda: VersionText | None = None
-    python: VersionText | None = None
-    dtk: VersionText | None = None
+    vllm: PinText | None = None
+    vllm_ascend: PinText | None = None
+    torch: PinText | None = None
+    torch_npu: PinText | None = None
+    cann: PinText | None = None
+    cuda: PinText | None = None
+    python: PinText | None = None
+    dtk: PinText | None = None
     methods: list[Literal["wheel", "release_asset", "variant_index", "source", "container"]] | None = Field(
         default=None, description="Ways of installing that may be used.", min_length=1
     )

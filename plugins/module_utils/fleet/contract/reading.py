@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ..problems import Problem, hints, path_of, problem
+from ..rule_table.phrases import phrase
 from .renamed import KEYS
 
 #: Stands where a value was faulty or missing, which has been reported: rules pass over it.
@@ -82,6 +83,8 @@ def _constraint(error: ErrorDetails) -> tuple[str, str]:
             return f"at most {ctx['max_length']} characters long", f"不超过 {ctx['max_length']} 个字符"
         case "too_short" | "string_too_short":
             return "not empty", "不为空"
+        case "finite_number" | "address" | "version" as kind:
+            return phrase(f"value-{kind.removesuffix('_number')}")
     return error["msg"][:1].lower() + error["msg"][1:], f"满足：{error['msg']}"
 
 
@@ -128,7 +131,8 @@ def salvage[T: BaseModel](model: type[T], data: Any, prefix: tuple[str | int, ..
         except ValidationError as error:
             details = error.errors(include_url=False)
         for detail in details:
-            if detail["type"] != "missing" or attempt == 0:
+            # What only lacks something because a faulty part was taken out has been reported with that part.
+            if attempt == 0 or detail["type"] not in ("missing", "too_short"):
                 problems.append(to_problem(model, prefix, detail))
         # From the back, so that removing an item of a list does not move the ones that follow.
         for detail in sorted(details, key=lambda d: [str(part).zfill(6) for part in d["loc"]], reverse=True):

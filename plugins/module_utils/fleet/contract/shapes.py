@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -16,7 +17,16 @@ BackendName = Literal["cuda", "ascend", "dcu", "rocm", "cpu"]
 class Strict(BaseModel):
     """No unknown keys and no silent conversion: ``"8000"`` is not a port."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+def _address(value: str) -> str:
+    """An address that can be taken apart, so that nothing after this fails for it."""
+    try:
+        urlsplit(value)
+    except ValueError:
+        raise PydanticCustomError("address", "an address") from None
+    return value
 
 
 def _path_or_mapping(value: Any) -> Any:
@@ -29,7 +39,7 @@ def _path_or_mapping(value: Any) -> Any:
 class Artifact(Strict):
     """One set of files of a model version."""
 
-    source: str = Field(
+    source: Annotated[str, AfterValidator(_address)] = Field(
         description="Where the files are: file:///absolute/path on the controller, nfs://mount/path,"
         " hf://owner/name@revision, modelscope://owner/name@revision or https://host/path/.",
         min_length=1,
@@ -145,5 +155,5 @@ class Gateway(Strict):
     vips: list[str] = Field(description="Virtual addresses as address/prefix length.", min_length=1)
     virtual_router_id: int = Field(ge=1, le=255, description="Unique among VRRP groups of the network.")
     advert_interval_seconds: float = Field(
-        default=0.2, ge=0.01, le=40.0, description="VRRP advertisement interval, seconds.", strict=False
+        default=0.2, ge=0.01, le=40.0, description="VRRP advertisement interval, seconds."
     )

@@ -92,4 +92,12 @@ RULES: dict[str, Rule] = {
         "look at it with playbooks/facts.yml; what is not known is neither planned with nor held against the host",
         "请用 playbooks/facts.yml 查看该主机；未知的信息不参与规划，也不作为拒绝依据",
     ),
+    "HOST-018": Rule(
+        "error",
+        "discovery could not tell the architecture of the host, so no runtime can be chosen for it",
+        "主机探测未能得知主机架构，因此无法为其选择运行环境",
+        "run playbooks/facts.yml and see what it notes of the host, and whether uname -m answers there; take the host"
+        " out of the deployment's group until it does",
+        "请运行 playbooks/facts.yml 查看对该主机的记录，并确认主机上 uname -m 有输出；修复前将主机移出该部署的组",
+    ),
 }

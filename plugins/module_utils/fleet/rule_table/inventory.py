@@ -135,4 +135,26 @@ RULES: dict[str, Rule] = {
         "write a directory outside the inventory, or leave it out",
         "请填写清单之外的目录，或省略该项",
     ),
+    "INV-019": Rule(
+        "error",
+        "no other host can reach {host} by this address: {kind}",
+        "其他主机无法通过该地址访问 {host}：{kind_zh}",
+        "write the IP address of {host} on the service network",
+        "请填写 {host} 在业务网络上的 IP 地址",
+    ),
+    "INV-020": Rule(
+        "error",
+        "the state of the fleet cannot be kept in {directory}: {fault}",
+        "无法在 {directory} 中保存集群状态：{fault}",
+        "let the account that runs this write there (look at owner, mode and free space), or set fleet_state_dir to"
+        " another directory on the controller",
+        "请让运行账户可写该目录（检查属主、权限与剩余空间），或将 fleet_state_dir 设为控制节点上的其他目录",
+    ),
+    "INV-021": Rule(
+        "error",
+        "the report cannot be written: {fault}",
+        "无法写入报告：{fault}",
+        "name a file in a directory that exists and that the account that runs this may write to",
+        "请指定运行账户可写的目录中的文件",
+    ),
 }

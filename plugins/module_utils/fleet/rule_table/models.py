@@ -77,4 +77,11 @@ RULES: dict[str, Rule] = {
         "write the directory of the original model, with config.json and safetensors",
         "请填写含有 config.json 与 safetensors 的原始模型目录",
     ),
+    "MOD-011": Rule(
+        "error",
+        "the source holds a password or a token, and what stands here ends up in the plan, on hosts and in logs",
+        "模型来源中含有密码或令牌，而此处的内容会写入计划、主机与日志",
+        "write the source without it, give hosts their access in another way, and change the secret: it was readable",
+        "请删除其中的密码或令牌，以其他方式授权主机访问，并更换该凭据：它已泄露",
+    ),
 }

@@ -11,6 +11,18 @@ PHRASES: dict[str, tuple[str, str]] = {
     "method-variant_index": ("variant index", "变体索引"),
     "method-source": ("build from source", "源码构建"),
     "method-container": ("container image", "容器镜像"),
+    # What a value must be.
+    "value-finite": ("a finite number", "是有限的数字"),
+    "value-address": ("an address, with brackets only around IPv6", "是可解析的地址，方括号只用于 IPv6"),
+    "value-version": (
+        "a version such as 0.32.0, or a range such as >=0.30,<0.33",
+        "是版本号（如 0.32.0）或范围（如 >=0.30,<0.33）",
+    ),
+    # Addresses that are no host's.
+    "address-loopback": ("it means the host itself", "它表示主机自身"),
+    "address-unspecified": ("it means any address", "它表示任意地址"),
+    "address-many": ("it means many hosts at once", "它是组播或广播地址"),
+    "address-link": ("a link-local address holds on one link only", "链路本地地址仅在一条链路上有效"),
     # Moves to a nearest legal set.
     "move-version": ("move {what} from {was} to {to}, {steps}", "将 {what} 从 {was} 改为 {to}（相差 {steps_zh}）"),
     "move-part": ("move {what} from {was} to {to}", "将 {what} 从 {was} 改为 {to}"),
@@ -52,6 +64,7 @@ PHRASES: dict[str, tuple[str, str]] = {
     "takes-choice": ("{option} takes {choices}", "{option} 只接受 {choices}"),
     "takes-other": ("{option} has no such value", "{option} 没有该值"),
     "at-least-one": ("{option} must be at least 1", "{option} 至少为 1"),
+    "share": ("{option} is a part of the whole: above 0, and 1 at most", "{option} 是占比：大于 0 且不超过 1"),
     "no-name": ("this is no name of an option", "这不是选项名称"),
     "gone": ("no {option}; instead: {use}", "没有 {option}；{use_zh}"),
     "last-seen": ("it was last seen in {version}", "最后出现于 {version}"),
@@ -72,6 +85,7 @@ PHRASES: dict[str, tuple[str, str]] = {
     "remove": ("remove it", "请删除"),
     "remove-for": ("remove it; {why}", "请删除；{why_zh}"),
     "write-positive": ("write a positive number", "请填写正数"),
+    "write-share": ("write it like 0.9, which is 90 percent", "请按 0.9（即 90%）的形式填写"),
     # Memory and shape of models.
     "cap-card": ("each card", "每张卡"),
     "cap-host": ("the host's memory", "主机内存"),

@@ -190,4 +190,12 @@ RULES: dict[str, Rule] = {
         "write quantization: ascend; the checkpoint must be one of ModelSlim, with its quant_model_description.json",
         "请写 quantization: ascend; 模型须由 ModelSlim 量化，并带有 quant_model_description.json",
     ),
+    "SVC-028": Rule(
+        "error",
+        "the name that clients use may hold letters, digits and . _ - : / @ + only, and begins with a letter or digit"
+        " (128 characters at most)",
+        "客户端使用的名称只能包含字母、数字和 . _ - : / @ +，并以字母或数字开头（最长 128 个字符）",
+        "rename it; clients send this name as model",
+        "请重命名；客户端以该名称作为 model 参数",
+    ),
 }

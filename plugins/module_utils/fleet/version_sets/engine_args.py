@@ -383,14 +383,17 @@ def _fits(value: Any, option: Option) -> bool:
     if option.type == "json":
         return isinstance(value, Mapping | list) or is_number or (text is not None and _is_json(text))
     if option.type == "json_or_text":
-        return isinstance(value, Mapping | list | str)
+        # What begins like JSON is meant to be: vLLM takes no other text for it.
+        return isinstance(value, Mapping | list) or (
+            text is not None and (text[:1] not in ("{", "[") or _is_json(text))
+        )
     return isinstance(value, str) or is_number or (isinstance(value, bool) and option.optional_value)
 
 
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
