@@ -13,12 +13,16 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".cache" / "test-logs"
+#: Steps that run at the same time: those of lint only read. Molecule and integration share the machine's network.
+AT_ONCE = {"lint": 2}
 BUDGET_MINUTES = {"lint": 2.5, "unit": 2.5, "molecule": 20, "integration": 15}
 KINDS = ("ubuntu", "openeuler", "kylin-v10")
 # The CPU engine's wheels need glibc 2.34 and a system CPython 3.11: neither exists on Kylin V10.
@@ -115,6 +119,21 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
+def run_and_tell(begin: float, step: Step) -> Outcome:
+    """Run a step, and say when it begins and how it ends."""
+    label = f"{step.stage}: {step.name}"
+    print(f"[{clock(time.monotonic() - begin)}] {label} ...", flush=True)
+    log = LOGS / f"{step.stage}-{step.name.replace(' ', '-')}.log"
+    outcome = run(step, log)
+    if outcome.passed:
+        said = f"passed in {outcome.seconds:.0f} s {tail(log, 1) if step.stage in ('unit', 'integration') else ''}"
+    else:
+        said = f"FAILED, {outcome.cause}; whole log: {log}"
+        print(tail(log, 120))
+    print(f"[{clock(time.monotonic() - begin)}] {label}: {said.rstrip()}", flush=True)
+    return outcome
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stages", nargs="+", choices=list(BUDGET_MINUTES))
@@ -129,24 +148,8 @@ def main() -> int:
         stage_begin = time.monotonic()
         if stage == "molecule" and (missing := uncovered_roles()):
             outcomes.append(Outcome(stage, "coverage", False, 0, f"no scenario for: {', '.join(missing)}"))
-        for step in steps(stage, options.matrix):
-            label = f"{stage}: {step.name}"
-            print(f"[{clock(time.monotonic() - begin)}] {label} ...", flush=True)
-            log = LOGS / f"{stage}-{step.name.replace(' ', '-')}.log"
-            outcome = run(step, log)
-            outcomes.append(outcome)
-            if outcome.passed:
-                summary = tail(log, 1) if stage in ("unit", "integration") else ""
-                print(
-                    f"[{clock(time.monotonic() - begin)}] {label}: passed in {outcome.seconds:.0f} s {summary}",
-                    flush=True,
-                )
-            else:
-                print(tail(log, 120))
-                print(
-                    f"[{clock(time.monotonic() - begin)}] {label}: FAILED, {outcome.cause}; whole log: {log}",
-                    flush=True,
-                )
+        with ThreadPoolExecutor(AT_ONCE.get(stage, 1)) as pool:
+            outcomes += pool.map(partial(run_and_tell, begin), steps(stage, options.matrix))
         took = (time.monotonic() - stage_begin) / 60
         if options.matrix == "paired" and took > BUDGET_MINUTES[stage]:
             print(f"note: {stage} took {took:.1f} minutes; its budget on 2 cores is {BUDGET_MINUTES[stage]:g}")
