@@ -406,3 +406,21 @@ def test_what_an_a100_does_not_compute(
         (c.deployment["engine"] if where == "engine" else c.artifact).update(value)
     found = [p for p in c.problems() if p.code not in c.background and not p.code.startswith("CAP")]
     assert [(p.code, p.path) for p in found] == ([(code, path)] if code else [])
+
+
+@pytest.mark.parametrize("where", ["environment", "engine", "nested"])
+def test_a_password_in_an_address_is_refused_and_not_shown(where: str) -> None:
+    c = Case()
+    address = "http://user:hunter2-hunter2@proxy.bank.example:3128"
+    if where == "environment":
+        c.deployment["environment"]["HTTPS_PROXY"] = address
+    elif where == "engine":
+        c.deployment["engine"]["otlp_traces_endpoint"] = address
+    else:
+        c.deployment["engine"]["speculative_config"] = {"model": ["x", {"at": address}]}
+    found = c.problems()
+    assert "SVC-009" in {p.code for p in found}
+    assert "hunter2" not in render(found) + str(as_json(found))
+    c = Case()
+    c.deployment["environment"]["HTTPS_PROXY"] = "http://proxy.bank.example:3128"
+    assert c.problems() == []

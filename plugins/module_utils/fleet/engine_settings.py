@@ -16,7 +16,7 @@ from typing import Any
 from .contract import Deployment
 from .facts import HostFacts
 from .placement import Pinned, Placed
-from .problems import SECRET_NAME, Problem, path_of, problem
+from .problems import SECRET_NAME, SECRET_VALUE, Problem, path_of, problem
 from .rule_table.phrases import phrase
 from .version_rules import problems_of_engine
 
@@ -146,6 +146,8 @@ def _inside(value: Any) -> Iterable[tuple[str | int, Any]]:
 
 
 def _nested_secrets(prefix: tuple[str | int, ...], value: Any) -> list[Problem]:
+    if isinstance(value, str):
+        return [problem("SVC-009", path_of(prefix), None)] if SECRET_VALUE.search(value) else []
     found: list[Problem] = []
     for key, inner in _inside(value):
         if isinstance(key, str) and SECRET_NAME.search(key):
@@ -171,7 +173,7 @@ def check_environment(prefix: tuple[str | int, ...], environment: Mapping[str, s
         if name in OWNED_ENVIRONMENT:
             instead, instead_zh = OWNED_ENVIRONMENT[name]
             found.append(problem("SVC-010", path, environment[name], instead=instead, instead_zh=instead_zh))
-        elif SECRET_NAME.search(name):
+        elif SECRET_NAME.search(name) or SECRET_VALUE.search(environment[name]):
             found.append(problem("SVC-009", path, None))
         elif not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or re.search(r"[\x00-\x1f]", environment[name]):
             found.append(

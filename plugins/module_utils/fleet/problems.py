@@ -28,6 +28,10 @@ SECRET_NAME = re.compile(
 )
 
 
+#: A user and a password in an address: ``https://user:password@host``.
+SECRET_VALUE = re.compile(r"(?i)[a-z][a-z0-9+.\-]*://[^\s/@:]*:[^\s/@]+@")
+
+
 @dataclass(frozen=True)
 class Problem:
     """One finding. ``path`` is where an operator has to look, ``value`` what stands there, shortened."""

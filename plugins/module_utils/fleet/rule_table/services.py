@@ -58,8 +58,8 @@ RULES: dict[str, Rule] = {
     ),
     "SVC-009": Rule(
         "error",
-        "a name like this holds a secret, and what stands here ends up in the plan",
-        "这类名称通常保存机密，而此处内容会写入计划",
+        "what has a name like this, or an address with a password, is a secret; what stands here ends up in the plan",
+        "这类名称或带密码的地址属于机密，而此处内容会写入计划",
         "remove it; secrets reach engines by fleet_engine_api_key only",
         "请删除；机密只能通过 fleet_engine_api_key 传给引擎",
     ),
