@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 DOCUMENTED = {
     name: set(text.split())
     for name, text in {
-        "host": "host plan_hash slice_hash address groups tuning runtimes models engines gateway vip",
+        "host": "host plan_hash slice_hash address groups tuning runtimes models engines gateway vip scrape",
         "runtime": "id backend vllm python method lock build_host torch cuda driver_min vllm_ascend torch_npu cann hdk"
         " dtk image",
         "model": "model version artifact source manifest path",
@@ -29,6 +29,7 @@ DOCUMENTED = {
         "tuning": "sysctl thp governor reserved_ports limits engine_shm_bytes reasons",
         "gateway": "port metrics_address metrics_port check_port vip_addresses max_request_seconds services",
         "vip": "interface instances",
+        "scrape": "job address port path labels",
         "instance": "name virtual_router_id priority advert_interval_seconds addresses unicast_source unicast_peers"
         " check_port",
     }.items()
@@ -142,6 +143,7 @@ def test_shape_is_the_documented_one() -> None:
     assert set(engine_host["tuning"]) == set(gateway_host["tuning"]) == DOCUMENTED["tuning"]
     assert set(gateway_host["gateway"]) == DOCUMENTED["gateway"]
     assert set(gateway_host["vip"]) == DOCUMENTED["vip"]
+    assert set(engine_host["scrape"][0]) == set(gateway_host["scrape"][0]) == DOCUMENTED["scrape"]
     assert set(gateway_host["vip"]["instances"][0]) == DOCUMENTED["instance"]
     assert engine_host["gateway"] is None
     assert engine_host["vip"] is None
@@ -264,3 +266,39 @@ def test_no_usable_option_looks_like_a_secret() -> None:
 @pytest.mark.parametrize(("cpus", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 8], "0-2,8"), ([5, 3, 4], "3-5")])
 def test_cpu_list(cpus: list[int], text: str) -> None:
     assert cpu_list(cpus) == text
+
+
+def test_every_engine_and_every_gateway_is_scraped_once() -> None:
+    c = Case()
+    c.service["deployments"].append({"group": "cpu_hosts", "tier": "standby"})
+    c.groups["gateways"] = ["engine-1", "gateway-2"]
+    made = c.good()
+    found = {(t.job, t.address, t.port, t.labels.get("tier")) for s in made.slices.values() for t in s.scrape}
+    assert found == {
+        *(
+            ("vllm", f"10.77.0.1{n}", port, tier)
+            for n in (1, 2)
+            for port, tier in ((8000, "active"), (8001, "standby"))
+        ),
+        ("haproxy", "10.77.0.11", 8405, None),
+        ("haproxy", "10.77.0.22", 8405, None),
+    }
+    target = made.slices["engine-1"].scrape[0]
+    assert target.path == "/metrics"
+    assert target.labels == {
+        "host": "engine-1",
+        "engine": "chat-0",
+        "service": "chat",
+        "model": "tiny-chat",
+        "model_version": "2026.01",
+        "tier": "active",
+        "vllm": "0.32.0",
+    }
+
+
+def test_only_the_first_host_of_a_replica_is_scraped() -> None:
+    c = Case()
+    c.on_gpus()
+    c.deployment.update(tensor_parallel=8, pipeline_parallel=2, hosts_per_replica=2)
+    made = c.good()
+    assert [len(made.slices[h].scrape) for h in ("engine-1", "engine-2")] == [1, 0]

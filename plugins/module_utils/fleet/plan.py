@@ -169,6 +169,17 @@ class Tuning:
 
 
 @dataclass(frozen=True)
+class ScrapeTarget:
+    """One endpoint that a Prometheus reads on a host. ``labels`` say whose figures they are."""
+
+    job: str
+    address: str
+    port: int
+    path: str
+    labels: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Slice:
     """Everything that one host converges to, and nothing about any other host that it does not need."""
 
@@ -181,6 +192,7 @@ class Slice:
     engines: list[Engine] = field(default_factory=list)
     gateway: Gateway | None = None
     vip: Vip | None = None
+    scrape: list[ScrapeTarget] = field(default_factory=list)
     slice_hash: str = ""
     plan_hash: str = ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from . import capacity_rules, card_rules, engine_settings, gateway_plan, host_rules
+from . import capacity_rules, card_rules, engine_settings, gateway_plan, host_rules, scrape_plan
 from .contract import Parsed
 from .facts import HostFacts
 from .host_rules import age_text
@@ -49,6 +49,8 @@ def plan(
         engines, chosen = seen.placed.get(host, []), seen.chosen.get(host)
         is_gateway = host in seen.vips
         gateway = gateway_plan.gateway(parsed.gateway, parsed, seen.addresses[host], listed) if is_gateway else None
+        made = _engines(engines, seen, chosen, facts[host], inventory)
+        tiers = zip(made, (engine.deployment.tier for engine in engines), strict=True) if chosen else ()
         slices[host] = Slice(
             host=host,
             address=seen.addresses[host],
@@ -56,9 +58,10 @@ def plan(
             tuning=tuning(engines, chosen.set.backend if chosen else None, gateway, facts[host]),
             runtimes=[_runtime(host, chosen, builders, parsed.shared_runtimes)] if chosen else [],
             models=_models(engines, parsed, chosen),
-            engines=_engines(engines, seen, chosen, facts[host], inventory),
+            engines=made,
             gateway=gateway,
             vip=seen.vips[host] if is_gateway else None,
+            scrape=scrape_plan.targets(host, tiers, chosen.set.vllm if chosen else "", gateway),
         )
     return Plan.of(slices, tuple(in_order(problems)))
 
